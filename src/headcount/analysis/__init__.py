@@ -1,0 +1,1 @@
+"""The judging half: facts in, conclusions out. Pure; never touches a network, a GPU, a file or a clock."""

@@ -1,0 +1,147 @@
+"""The types of what was concluded: summaries of levels, cautions and the verdict. Nothing here is stored."""
+
+from __future__ import annotations
+
+import msgspec
+
+__all__ = ["Caution", "ClauseResult", "LevelSummary", "Limits", "Plan", "Quantiles", "Verdict"]
+
+
+class Quantiles(msgspec.Struct, frozen=True):
+    """p50, p95 and max of n values; None where n is 0. ``p95_reliable`` needs n >= 59."""
+
+    n: int
+    p50: float | None
+    p95: float | None
+    max: float | None
+    p95_reliable: bool = False
+
+
+class Caution(msgspec.Struct, frozen=True):
+    """A reason not to trust a number, with the remedy. A fatal one voids its level."""
+
+    code: str
+    """Stable, kebab-case: ``client-lag``, ``capped-before-gpu`` …"""
+    sentence: str
+    remedy: str
+    fatal: bool = False
+    level: int | None = None
+    """The level's index; None for the whole run."""
+
+
+class ClauseResult(msgspec.Struct, frozen=True):
+    """One clause judged over one level's steady window."""
+
+    clause: str
+    n: int
+    misses: int
+    allowed_fraction: float
+    miss_fraction: float | None
+    low_fraction: float
+    high_fraction: float
+    """Interval of the miss fraction, made wide enough for the dependence between requests and for interim looks."""
+    decision: str
+    """``holds``, ``fails`` or ``undecided``."""
+
+
+class LevelSummary(msgspec.Struct, frozen=True):
+    """What one level showed in its steady window."""
+
+    index: int
+    users: int
+    purpose: str
+    condition: str
+    decision: str
+    """``holds``, ``fails``, ``undecided``, or ``void`` when a fatal caution stands."""
+    clauses: tuple[ClauseResult, ...]
+    cautions: tuple[Caution, ...]
+    n_requests: int
+    """Ended in the steady window, whichever way."""
+    n_errors: int
+    error_kinds: dict[str, int]
+    first_error: str | None
+    began_at_s: float
+    steady_at_s: float | None
+    """When the steady window began; None when it never did."""
+    ended_at_s: float
+    window_s: float
+    ttft_s: Quantiles
+    tpot_s: Quantiles
+    e2e_s: Quantiles
+    max_gap_s: Quantiles
+    output_tokens_per_s: float | None
+    requests_per_s: float | None
+    user_tokens_per_s: float | None
+    """Median over answers of 1 / TPOT."""
+    in_flight_mean: float | None
+    prompt_tokens_mean: float | None
+    output_tokens_mean: float | None
+    tokens_estimated: bool
+    """Whether some token counts are the client's estimate."""
+    goodput_per_s: float | None
+    """Requests per second that meet every clause."""
+    littles_users: float | None
+    """requests/s x (mean E2E + mean think): must be the users."""
+    send_delay_p99_s: float | None
+    loop_lag_p99_s: float | None
+    server_running_max: float | None = None
+    server_waiting_mean: float | None = None
+    kv_used_max_fraction: float | None = None
+    ttft_by_turn_s: dict[int, float] = {}
+    """Median TTFT by turn number."""
+
+
+class Limits(msgspec.Struct, frozen=True):
+    """What the search may spend, and how fine its answer must be."""
+
+    max_users: int = 4096
+    max_time_s: float = 3600.0
+    level_time_s: float = 180.0
+    """The most one level may take, warm-up included."""
+    resolution: float = 0.05
+    """Relative; never finer than one person."""
+    confirmations: int = 3
+    start_users: int = 1
+    """Where doubling begins; from the probe's first guess."""
+    levels: tuple[int, ...] = ()
+    """Fixed levels instead of a search."""
+
+
+class Plan(msgspec.Struct, frozen=True):
+    """The next level to hold."""
+
+    users: int
+    purpose: str
+    time_s: float
+    """The most it may take."""
+
+
+class Verdict(msgspec.Struct, frozen=True):
+    """How many people, with what confidence, what gives out first, what to do."""
+
+    limit_users: int | None
+    """The largest level that held in every repeat; 0 when not even one person is served; None when unknown."""
+    at_least: bool
+    """True when the top of the tested range held: the limit is at least ``limit_users``."""
+    limit_interval_users: tuple[float, float] | None
+    """95 %; None when it cannot be given."""
+    recommended_users: int | None
+    fails_at_users: int | None
+    confirmations: int
+    """How many separate times the limit was held."""
+    cause: str
+    """``client``, ``proxy``, ``slots``, ``kv-memory``, ``decode-bandwidth``, ``prefill-compute``, ``adapters``,
+    ``heat-or-power`` or ``not-seen``."""
+    cause_sentence: str
+    advice: tuple[str, ...]
+    cautions: tuple[Caution, ...]
+    trusted: bool
+    """False: no level can be trusted; exit 5."""
+    complete: bool
+    """Whether the search had finished (False: interrupted, or out of time)."""
+    sentence: str
+    """The answer in one sentence."""
+    first_estimate_users: float | None = None
+    """By formula: sustained output tokens/s over tokens/s one active person demands."""
+    knee_users: float | None = None
+    levels: tuple[LevelSummary, ...] = ()

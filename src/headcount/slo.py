@@ -1,0 +1,109 @@
+"""The service level: clauses such as ``ttft_p95 <= 2 s``, and whether one request meets them.
+
+A clause ``m_pQ <= b`` is judged as a proportion: the share of requests with m > b must not exceed
+1 - Q/100. Knows nothing of levels, of statistics or of how requests are made.
+"""
+
+from __future__ import annotations
+
+import re
+
+import msgspec
+
+from headcount.errors import ScenarioError
+from headcount.metrics import METRICS
+from headcount.records import Request
+
+__all__ = ["PRESETS", "Clause", "meets", "parse_clause", "parse_slo"]
+
+
+class Clause(msgspec.Struct, frozen=True):
+    """One promise. ``metric`` is a key of ``METRICS`` or ``errors``."""
+
+    metric: str
+    percentile: float | None
+    """0..100; None for ``errors``."""
+    bound: float
+    """In base units: seconds, or a fraction for ``errors``."""
+    text: str = ""
+    """As the user wrote it, normalised; used in reports."""
+
+    @property
+    def allowed_fraction(self) -> float:
+        """The share of requests that may miss: 1 - Q/100, or the bound itself for ``errors``."""
+        return self.bound if self.percentile is None else 1.0 - self.percentile / 100.0
+
+
+PRESETS: dict[str, tuple[str, ...]] = {
+    "chat": ("ttft_p95 <= 2 s", "tpot_p95 <= 0.1 s", "errors <= 1 %"),
+    "strict": ("ttft_p95 <= 0.5 s", "tpot_p95 <= 0.05 s", "errors <= 1 %"),
+    "agent": ("ttft_p95 <= 15 s", "tpot_p95 <= 0.1 s", "errors <= 1 %"),
+    "home": ("ttft_p95 <= 3 s", "tpot_p95 <= 0.143 s", "errors <= 1 %"),
+    "whole": ("e2e_p50 <= 4 s", "errors <= 1 %"),
+}
+"""Every preset has a speed clause: a TTFT clause alone passes while decoding starves."""
+
+_LATENCY = re.compile(r"^\s*(\w+?)_p(\d{1,2}(?:\.\d+)?)\s*<=\s*([0-9.]+)\s*(ms|s)\s*$")
+_ERRORS = re.compile(r"^\s*errors\s*<=\s*([0-9.]+)\s*(%?)\s*$")
+
+
+def parse_clause(text: str) -> Clause:
+    """``"ttft_p95<=2s"`` → Clause; the unit must be given.
+
+    >>> parse_clause("ttft_p95<=500ms").bound
+    0.5
+    >>> parse_clause("errors <= 1 %").allowed_fraction
+    0.01
+    """
+    if found := _ERRORS.match(text):
+        share = float(found[1]) / (100.0 if found[2] else 1.0)
+        if share > 1:
+            raise ScenarioError(f"slo clause {text!r}: more than everything may fail", "write e.g. errors <= 1 %")
+        return Clause("errors", None, share, f"errors <= {share * 100:g} %")
+    found = _LATENCY.match(text)
+    if not found or found[1] not in METRICS:
+        names = ", ".join(sorted(METRICS))
+        raise ScenarioError(
+            f"slo clause {text!r} is not understood",
+            f"write <metric>_p<percentile> <= <number> s, e.g. ttft_p95 <= 2 s; metrics: {names}, or errors <= 1 %",
+        )
+    percentile, bound = float(found[2]), float(found[3]) / (1000.0 if found[4] == "ms" else 1.0)
+    if not 0 < percentile < 100 or bound <= 0:
+        raise ScenarioError(f"slo clause {text!r}: percentile must lie in 1..99.9 and the bound above 0")
+    return Clause(found[1], percentile, bound, f"{found[1]}_p{percentile:g} <= {bound:g} s")
+
+
+def parse_slo(given: tuple[str, ...] | list[str] | str) -> tuple[Clause, ...]:
+    """A preset's name, or clauses. The error clause of 1 % is added where none is given."""
+    texts = (given,) if isinstance(given, str) else tuple(given)
+    if len(texts) == 1 and texts[0] in PRESETS:
+        texts = PRESETS[texts[0]]
+    elif len(texts) == 1 and re.fullmatch(r"[a-z-]+", texts[0]):
+        raise ScenarioError(
+            f"slo {texts[0]!r} is no preset", f"presets: {', '.join(PRESETS)}; or clauses like ttft_p95<=2s"
+        )
+    clauses = tuple(parse_clause(t) for t in texts)
+    if not any(c.metric == "errors" for c in clauses):
+        clauses += (parse_clause("errors <= 1 %"),)
+    return clauses
+
+
+def meets(request: Request, clause: Clause) -> bool | None:
+    """Whether one request meets one clause; None when it can say nothing about it.
+
+    A failed or timed-out request misses every latency clause, as does a cut one whose age already
+    exceeds the bound; a cut one younger than that says nothing. A metric that does not exist for a
+    good request (TTFT of a whole answer, TPOT of one token) says nothing either.
+    """
+    if clause.metric == "errors":
+        return None if request.error == "cut" else request.error is None
+    value = METRICS[clause.metric](request)
+    if request.error is None:
+        return None if value is None else value <= clause.bound
+    if request.error != "cut":
+        return False
+    if value is not None and clause.metric in ("ttft", "first_answer"):
+        return value <= clause.bound
+    if clause.metric in ("ttft", "first_answer", "e2e") and request.ended_at_s - request.scheduled_at_s > clause.bound:
+        return False
+    return None
