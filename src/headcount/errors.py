@@ -4,7 +4,7 @@
     ├── ScenarioError         2   a scenario file or a flag is wrong
     ├── ServerError           3   the model server cannot be reached or used
     ├── RunError              4   a run folder cannot be written, read or continued
-    └── NotTrusted            5   measured, but no level can be trusted
+    └── NotTrustedError            5   measured, but no level can be trusted
 
 Exit 1 without an error means: answered, but below ``--require-users``; 130: interrupted.
 A failed *request* is never an exception: it is a ``Request`` with ``error``.
@@ -12,7 +12,7 @@ A failed *request* is never an exception: it is a ``Request`` with ``error``.
 
 from __future__ import annotations
 
-__all__ = ["HeadcountError", "NotTrusted", "RunError", "ScenarioError", "ServerError"]
+__all__ = ["HeadcountError", "NotTrustedError", "RunError", "ScenarioError", "ServerError"]
 
 
 class HeadcountError(Exception):
@@ -44,7 +44,7 @@ class RunError(HeadcountError):
     exit_code = 4
 
 
-class NotTrusted(HeadcountError):
+class NotTrustedError(HeadcountError):
     """Levels were measured, but none of them can be believed."""
 
     exit_code = 5

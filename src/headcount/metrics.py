@@ -49,7 +49,7 @@ def tpot_s(request: Request) -> float | None:
 
 
 def max_chunk_gap_s(request: Request) -> float | None:
-    """The largest pause between consecutive output events of one answer: a stall in mid-answer. None below two events."""
+    """The largest pause between consecutive output events of one answer: a stall in mid-answer; None below two."""
     at_s = request.chunk_at_s
     if len(at_s) < 2:
         return None

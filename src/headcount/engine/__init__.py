@@ -24,10 +24,17 @@ ENGINES: dict[str, str] = {
 
 
 class Engine(Protocol):
-    """What the load, the telemetry and the session need of a server."""
+    """What the load, the telemetry and the session need of a server.
+
+    Made as ``Class(client, model, learned, **options)``: an ``http.Client`` (None for the simulator), the
+    model to ask (None: the server's first), what ``prepare`` learned in another process, and its own options.
+    """
 
     name: str
     """Its key in ``ENGINES``."""
+
+    learned: dict[str, Any]
+    """What ``prepare`` found out about shaping requests; plain JSON, handed to load processes."""
 
     async def facts(self) -> EngineFacts:
         """Ask the server what it is. Raises ``ServerError`` when it cannot be reached or refuses us."""
