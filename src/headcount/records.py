@@ -216,6 +216,10 @@ class Level(msgspec.Struct, frozen=True, omit_defaults=True):
     """``probe``, ``bracket``, ``refine``, ``confirm``, ``burst``, ``fixed`` …"""
     rate_per_s: float | None = None
     """New conversations per second in the open loop; None in the closed one."""
+    spread_s: float = 0.0
+    """The starts of the people lie evenly over so long, so that nobody measures a start-up burst."""
+    conversations_each: int | None = None
+    """A finite test: each person holds so many conversations and leaves; None: they go on until stopped."""
     started_at_s: float | None = None
     """When every person had been started (the end of the spread)."""
     stopped_at_s: float | None = None
@@ -223,7 +227,7 @@ class Level(msgspec.Struct, frozen=True, omit_defaults=True):
     drained_at_s: float | None = None
     """When nothing of ours, and nothing of the server's where it tells, was in flight any more."""
     ended: str = ""
-    """Why it stopped: ``decided``, ``time``, ``interrupted``, ``error``."""
+    """Why it stopped: ``decided``, ``time``, ``finished`` (a finite test), ``interrupted`` or ``error``."""
     processes: int = 1
 
 

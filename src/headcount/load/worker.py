@@ -1,0 +1,100 @@
+"""The main program of a load process: orders come in on stdin, facts go out on stdout.
+
+It ends when its orders end, so it never outlives the session, however that died.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import resource
+import sys
+
+import msgspec
+
+from headcount.errors import HeadcountError
+from headcount.load.crew import Crew
+from headcount.load.orders import EVENT, REQUEST, SAMPLES, Event, Order, Setup
+from headcount.records import Sample
+
+__all__ = ["main", "raise_descriptor_limit"]
+
+FLUSH_INTERVAL_S = 0.25
+"""Facts wait at most so long in this process; a killed run loses no more."""
+
+
+def raise_descriptor_limit() -> int:
+    """Raise the soft limit of open descriptors to the hard one; gives the limit reached."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft < hard:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    return hard
+
+
+class _Outbox:
+    """Lines on their way to the session. They leave together a few times a second: one write, not one a request."""
+
+    def __init__(self, pipe: asyncio.WriteTransport) -> None:
+        self._pipe = pipe
+        self._lines: list[bytes] = []
+
+    def lines(self, lines: bytes) -> None:
+        self._lines.append(REQUEST + lines)
+
+    def samples(self, samples: list[Sample]) -> None:
+        self._lines.append(SAMPLES + msgspec.json.encode(samples) + b"\n")
+
+    def event(self, event: Event) -> None:
+        self._lines.append(EVENT + msgspec.json.encode(event) + b"\n")
+        self.flush()
+
+    def flush(self) -> None:
+        if self._lines:
+            self._pipe.write(b"".join(self._lines))
+            self._lines.clear()
+
+    async def keep_flushing(self) -> None:
+        while True:
+            await asyncio.sleep(FLUSH_INTERVAL_S)
+            self.flush()
+
+
+async def _serve() -> None:
+    loop = asyncio.get_running_loop()
+    orders = asyncio.StreamReader(limit=1 << 24)
+    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(orders), sys.stdin.buffer)
+    pipe, _ = await loop.connect_write_pipe(asyncio.Protocol, sys.stdout.buffer)
+    outbox = _Outbox(pipe)
+    flushing = loop.create_task(outbox.keep_flushing())
+    setup = msgspec.json.decode(await orders.readline(), type=Setup)
+    raise_descriptor_limit()
+    try:
+        crew = Crew(setup, on_lines=outbox.lines, on_samples=outbox.samples, on_event=outbox.event)
+        await crew.open()
+        while line := await orders.readline():
+            order = msgspec.json.decode(line, type=Order)
+            if order.begin is not None:
+                await crew.begin(order)
+            else:
+                await crew.stop()
+        await crew.close()
+    except HeadcountError as error:
+        outbox.event(Event("failed", error.message))
+        outbox.event(Event("ready"))
+    finally:
+        flushing.cancel()
+        outbox.flush()
+        pipe.close()
+
+
+def main() -> None:
+    """Serve one session until its orders end."""
+    try:
+        import uvloop
+    except ImportError:  # no uvloop on Windows
+        asyncio.run(_serve())
+    else:
+        uvloop.run(_serve())
+
+
+if __name__ == "__main__":
+    main()

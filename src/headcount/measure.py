@@ -1,0 +1,235 @@
+"""A whole measurement: reach the server, show the plan, run the session, judge.
+
+Builds the parts a scenario asks for and hands them to a ``Session``; continues a stored run the same way. Knows
+nothing of arguments and of how anything is shown.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import platform
+import signal
+from collections.abc import Callable
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from headcount import virtual
+from headcount.analysis.conclusions import LevelSummary, Verdict
+from headcount.analysis.fingerprint import changes
+from headcount.analysis.search import estimate_s
+from headcount.errors import RunError
+from headcount.load.fleet import Fleet, LocalFleet, ProcessFleet
+from headcount.load.orders import Setup
+from headcount.preflight import Ready, reach
+from headcount.records import FORMAT_VERSION, EngineFacts, Gpu, RunFacts
+from headcount.review import limits_of, summaries_of
+from headcount.scenario import Scenario, encode_scenario
+from headcount.session import Session, Watcher
+from headcount.slo import parse_slo
+from headcount.store import RunWriter
+from headcount.telemetry.sampler import Sampler, open_sources
+from headcount.virtual import clock
+from headcount.workload import make_workload
+
+__all__ = ["Intent", "Outcome", "measure"]
+
+
+class Intent(msgspec.Struct, frozen=True):
+    """What is about to be done, for a person to agree to."""
+
+    scenario: Scenario
+    facts: EngineFacts
+    estimate_s: float
+    notes: tuple[str, ...]
+    simulated: bool
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    """What came of it."""
+
+    verdict: Verdict
+    facts: RunFacts
+    path: Path
+    interrupted: bool
+
+
+def measure(
+    scenario: Scenario,
+    *,
+    verb: str,
+    out: Path,
+    api_key: str | None,
+    watcher: Watcher,
+    agree: Callable[[Intent], bool],
+    resume: Path | None = None,
+) -> Outcome | None:
+    """Measure by a scenario, or go on with the stored run ``resume``; None when ``agree`` said no.
+
+    Raises ``ServerError``, ``RunError`` or ``ScenarioError``. Whatever was measured before an error lies in the run
+    folder. The simulated engine runs under the virtual clock.
+    """
+    job = _Measurement(scenario, verb, out, api_key, watcher, agree, resume)
+    if scenario.engine.kind == "simulated" and not scenario.engine.url:
+        return virtual.run(job.run())
+    return _run_on_the_fast_loop(job)
+
+
+def _run_on_the_fast_loop(job: _Measurement) -> Outcome | None:
+    try:
+        from uvloop import new_event_loop
+    except ImportError:  # no uvloop on Windows
+        new_event_loop = asyncio.new_event_loop
+    with asyncio.Runner(loop_factory=new_event_loop) as runner:
+        return runner.run(job.run())
+
+
+class _Measurement:
+    """The parts of one measurement while they are put together."""
+
+    def __init__(
+        self,
+        scenario: Scenario,
+        verb: str,
+        out: Path,
+        api_key: str | None,
+        watcher: Watcher,
+        agree: Callable[[Intent], bool],
+        resume: Path | None,
+    ) -> None:
+        self._scenario = scenario
+        self._verb = verb
+        self._out = out
+        self._api_key = api_key
+        self._watcher = watcher
+        self._agree = agree
+        self._resume = resume
+        self._simulated = scenario.engine.kind == "simulated"
+
+    async def run(self) -> Outcome | None:
+        ready = await reach(self._scenario.engine, self._api_key)
+        try:
+            return await self._measure(ready)
+        finally:
+            await ready.engine.close()
+
+    async def _measure(self, ready: Ready) -> Outcome | None:
+        scenario = self._scenario
+        limits = limits_of(scenario)
+        workload = make_workload(scenario.workload, scenario.seed)
+        estimate = estimate_s(limits, workload.expected())
+        if not self._agree(Intent(scenario, ready.facts, estimate, ready.notes, self._simulated)):
+            return None
+        sampler = None if self._simulated else Sampler(open_sources(scenario.telemetry.gpu_metrics))
+        facts = self._run_facts(ready, sampler.gpus if sampler else ())
+        writer, earlier, next_index, gone_s = self._folder(facts)
+        origin_s = clock()() - gone_s
+        session = Session(
+            engine=ready.engine,
+            fleet_of=lambda made: self._fleet(made, ready, origin_s),
+            writer=writer,
+            slo=parse_slo(scenario.slo),
+            limits=limits,
+            expected=workload.expected(),
+            watcher=self._watcher,
+            origin_s=origin_s,
+            headroom=scenario.search.headroom,
+            sample_interval_s=scenario.telemetry.interval_s,
+            earlier=earlier,
+            next_index=next_index,
+        )
+        _stop_on_signals(session, writer)
+        try:
+            if sampler:
+                sampler.start(scenario.telemetry.interval_s, origin_s, session.take_samples)
+            verdict = await session.measure()
+        finally:
+            if sampler:
+                sampler.stop()
+            writer.close()
+        return Outcome(verdict, facts, writer.path, session.interrupted)
+
+    def _folder(self, facts: RunFacts) -> tuple[RunWriter, list[LevelSummary], int, float]:
+        """A new run folder, or the stored one with what it knows: its levels, the next index, the seconds gone."""
+        if self._resume is None:
+            writer = RunWriter.create(self._out, self._scenario.name, facts, encode_scenario(self._scenario))
+            return writer, [], 0, 0.0
+        writer, run = RunWriter.resume(self._resume)
+        differing = changes(run.facts, facts)
+        if differing:
+            writer.close()
+            raise RunError(
+                f"{self._resume} cannot be continued: {'; '.join(differing)}",
+                "start a new search, or bring the server back to what it was",
+            )
+        levels = run.levels()
+        ends = [level.drained_at_s or level.stopped_at_s or level.began_at_s for level in levels]
+        last_at_s = max([*ends, *(request.ended_at_s for request in run.requests())], default=0.0)
+        earlier = summaries_of(run, parse_slo(run.facts.slo), finished_only=True)
+        return writer, earlier, max((level.index for level in levels), default=-1) + 1, last_at_s + 1.0
+
+    def _fleet(self, session: Session, ready: Ready, origin_s: float) -> Fleet:
+        scenario = self._scenario
+        setups = [
+            Setup(
+                origin_s=origin_s,
+                seed=scenario.seed,
+                workload=scenario.workload,
+                engine=ready.engine.name,
+                process=process,
+                processes=scenario.processes,
+                target=ready.target,
+                model=ready.facts.model,
+                learned=ready.engine.learned,
+                options=scenario.engine.options,
+                context_tokens=ready.facts.context_tokens,
+                sample_interval_s=scenario.telemetry.interval_s,
+                audit=not self._simulated,
+            )
+            for process in range(scenario.processes)
+        ]
+        if self._simulated:
+            return LocalFleet(setups[0], session.take_lines, session.take_samples, ready.engine)
+        return ProcessFleet(setups, session.take_lines, session.take_samples)
+
+    def _run_facts(self, ready: Ready, gpus: tuple[Gpu, ...]) -> RunFacts:
+        return RunFacts(
+            format_version=FORMAT_VERSION,
+            headcount_version=version("headcount"),
+            verb=self._verb,
+            started_utc=datetime.now(UTC).isoformat(timespec="seconds"),
+            seed=self._scenario.seed,
+            engine=ready.facts,
+            slo=tuple(clause.text for clause in parse_slo(self._scenario.slo)),
+            simulated=self._simulated,
+            gpus=gpus,
+            client=_client_facts(self._scenario.processes),
+            notes=ready.notes,
+        )
+
+
+def _client_facts(processes: int) -> dict[str, Any]:
+    return {
+        "python": platform.python_version(),
+        "platform": platform.system(),
+        "cores": os.cpu_count(),
+        "processes": processes,
+    }
+
+
+def _stop_on_signals(session: Session, writer: RunWriter) -> None:
+    """The first Ctrl-C ends the session in order; the second one ends the program, facts saved."""
+
+    def on_signal() -> None:
+        if session.interrupted:
+            writer.close()
+            os._exit(130)
+        session.interrupt()
+
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, on_signal)

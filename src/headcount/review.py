@@ -1,0 +1,82 @@
+"""From a run folder to its verdict: facts are read level by level, summarised and judged.
+
+The one road from stored facts to conclusions, for reports, comparisons and continued runs. Knows nothing of
+servers and clocks.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+from headcount.analysis.conclusions import LevelSummary, Limits, Verdict
+from headcount.analysis.summary import summarize
+from headcount.analysis.table import RequestTable
+from headcount.analysis.verdict import judge
+from headcount.records import Level, Sample
+from headcount.scenario import Scenario, parse_scenario
+from headcount.slo import Clause, parse_slo
+from headcount.store import Run
+
+__all__ = ["limits_of", "review", "scenario_of", "summaries_of"]
+
+
+def scenario_of(run: Run) -> Scenario:
+    """The scenario as it was given."""
+    return parse_scenario(run.scenario_text, f"{run.path}/scenario.toml")
+
+
+def limits_of(scenario: Scenario) -> Limits:
+    """What a search by this scenario may spend."""
+    search = scenario.search
+    return Limits(
+        max_users=search.max_users,
+        max_time_s=search.max_time_s,
+        level_time_s=search.level_time_s,
+        resolution=search.resolution,
+        confirmations=search.confirmations,
+        levels=search.levels,
+    )
+
+
+def summaries_of(run: Run, slo: tuple[Clause, ...], *, finished_only: bool = False) -> list[LevelSummary]:
+    """Every level of a run, summarised. Of a killed run the last level ends with its last fact.
+
+    ``finished_only`` leaves out levels that were interrupted or lost, which a continued search repeats.
+    """
+    levels = [level for level in run.levels() if not finished_only or level.ended not in ("", "interrupted", "error")]
+    wanted = {level.index for level in levels}
+    tables = {index: RequestTable(slo) for index in wanted}
+    last_at_s: dict[int, float] = {}
+    for request in run.requests():
+        if request.level in wanted:
+            tables[request.level].add(request)
+            last_at_s[request.level] = max(last_at_s.get(request.level, 0.0), request.ended_at_s)
+    samples = _samples_by_level(run, levels)
+    return [
+        summarize(
+            level,
+            tables[level.index],
+            samples[level.index],
+            slo,
+            ended_at_s=level.stopped_at_s if level.stopped_at_s is not None else last_at_s.get(level.index),
+        )
+        for level in levels
+    ]
+
+
+def _samples_by_level(run: Run, levels: list[Level]) -> dict[int, list[Sample]]:
+    """Samples go to the level during which they were taken."""
+    found: dict[int, list[Sample]] = defaultdict(list)
+    for sample in run.samples():
+        for level in levels:
+            until_s = level.drained_at_s or level.stopped_at_s
+            if level.began_at_s <= sample.at_s and (until_s is None or sample.at_s <= until_s):
+                found[level.index].append(sample)
+    return found
+
+
+def review(run: Run) -> Verdict:
+    """Judge a stored run by its own scenario and service level."""
+    scenario = scenario_of(run)
+    slo = parse_slo(run.facts.slo)
+    return judge(summaries_of(run, slo), limits_of(scenario), slo, headroom=scenario.search.headroom)

@@ -1,0 +1,240 @@
+"""The one place where the parts meet: level by level, until the search knows enough.
+
+Holds a level, writes its facts, asks the judging half what they mean and which level comes next. The same code
+runs on a real server and, under the virtual clock, on the simulated one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+import msgspec
+
+from headcount.analysis.conclusions import LevelSummary, Limits, Plan, Verdict
+from headcount.analysis.search import next_level
+from headcount.analysis.summary import summarize
+from headcount.analysis.table import RequestTable
+from headcount.analysis.verdict import judge
+from headcount.codec import decode_request
+from headcount.engine import Engine
+from headcount.load.fleet import Fleet
+from headcount.records import Level, Sample
+from headcount.slo import Clause
+from headcount.store import RunWriter
+from headcount.virtual import clock
+from headcount.workload import Expected
+
+__all__ = ["Session", "Watcher"]
+
+FLUSH_INTERVAL_S = 0.5
+"""Facts lie on disk at most this, and a load process's own quarter second, after they happened."""
+HEAD_START_S = 0.3
+"""A level begins so much after its order, so that every load process is ready for the first instant."""
+DRAIN_TIMEOUT_S = 60.0
+DRAIN_POLL_S = 0.2
+
+
+class Watcher(Protocol):
+    """Who is told how the work goes on: the progress display, or a test."""
+
+    def level_began(self, level: Level, plan: Plan) -> None:
+        """A level begins."""
+
+    def level_goes_on(self, level: Level, summary: LevelSummary, in_flight: int) -> None:
+        """About once a second."""
+
+    def level_ended(self, level: Level, summary: LevelSummary) -> None:
+        """A level has ended and was judged."""
+
+
+class Session:
+    """Measures one engine with one workload. Make it, then ``await measure()`` once."""
+
+    def __init__(
+        self,
+        *,
+        engine: Engine,
+        fleet_of: Callable[[Session], Fleet],
+        writer: RunWriter,
+        slo: tuple[Clause, ...],
+        limits: Limits,
+        expected: Expected,
+        watcher: Watcher,
+        origin_s: float,
+        headroom: float = 0.25,
+        sample_interval_s: float = 1.0,
+        conversations_each: int | None = None,
+        earlier: Sequence[LevelSummary] = (),
+        next_index: int = 0,
+    ) -> None:
+        self._engine = engine
+        self._fleet = fleet_of(self)
+        self._writer = writer
+        self._slo = slo
+        self._limits = limits
+        self._expected = expected
+        self._watcher = watcher
+        self._origin_s = origin_s
+        self._headroom = headroom
+        self._sample_interval_s = sample_interval_s
+        self._conversations_each = conversations_each
+        self._summaries = list(earlier)
+        self._next_index = next_index
+        self._now = clock()
+        self._table = RequestTable(slo)
+        self._samples: list[Sample] = []
+        self._current_index: int | None = None
+        self._interrupted = asyncio.Event()
+
+    # --- what others tell the session ---------------------------------------------------------
+
+    def take_lines(self, process: int, lines: bytes) -> None:
+        """Requests of a load process: to the run folder as they are, and into the current level's table."""
+        self._writer.requests(lines, process)
+        for line in lines.splitlines():
+            request = decode_request(line)
+            if request.level == self._current_index:
+                self._table.add(request)
+
+    def take_samples(self, samples: list[Sample]) -> None:
+        """Samples of any source."""
+        self._writer.samples(samples)
+        if self._current_index is not None:
+            self._samples.extend(samples)
+
+    def interrupt(self) -> None:
+        """End the current level now and begin no other."""
+        self._interrupted.set()
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether somebody asked to stop."""
+        return self._interrupted.is_set()
+
+    # --- the work -----------------------------------------------------------------------------
+
+    async def measure(self) -> Verdict:
+        """Hold level after level until the search is done, the time is up, or somebody interrupts."""
+        upkeep = [asyncio.ensure_future(self._flush()), asyncio.ensure_future(self._watch_server())]
+        try:
+            await self._fleet.open()
+            while not self.interrupted and not self._fleet.lost:
+                plan = next_level(self._summaries, self._limits)
+                if plan is None:
+                    break
+                self._summaries.append(await self._hold(plan))
+        finally:
+            for task in upkeep:
+                task.cancel()
+            await self._fleet.close()
+            self._writer.flush()
+        return self.verdict()
+
+    def verdict(self) -> Verdict:
+        """What is known so far."""
+        return judge(self._summaries, self._limits, self._slo, headroom=self._headroom)
+
+    async def _hold(self, plan: Plan) -> LevelSummary:
+        """One level: begin, watch until it is decided or its time is up, cut, drain, judge."""
+        began_at_s = self._now() - self._origin_s + HEAD_START_S
+        level = Level(
+            index=self._next_index,
+            users=plan.users,
+            began_at_s=began_at_s,
+            purpose=plan.purpose,
+            spread_s=0.0 if plan.purpose == "burst" else self._turn_cycle_s(plan.users),
+            conversations_each=self._conversations_each,
+        )
+        self._next_index += 1
+        self._table = RequestTable(self._slo)
+        self._samples = []
+        self._current_index = level.index
+        self._writer.level(level)
+        self._watcher.level_began(level, plan)
+        await self._fleet.begin(level)
+        level = msgspec.structs.replace(level, started_at_s=began_at_s + level.spread_s)
+        ended = await self._until_enough(level, plan)
+        stopped_at_s = self._now() - self._origin_s
+        await self._fleet.stop()
+        drained = await self._drain()
+        level = msgspec.structs.replace(
+            level,
+            stopped_at_s=stopped_at_s,
+            drained_at_s=self._now() - self._origin_s if drained else None,
+            ended=ended,
+        )
+        self._writer.level(level)
+        self._writer.flush()
+        summary = summarize(level, self._table, self._samples, self._slo, ended_at_s=stopped_at_s)
+        self._current_index = None
+        self._watcher.level_ended(level, summary)
+        return summary
+
+    async def _until_enough(self, level: Level, plan: Plan) -> str:
+        """Watch a level until something ends it; says what."""
+        finished = asyncio.ensure_future(self._fleet.finished())
+        stop = asyncio.ensure_future(self._interrupted.wait())
+        look_s = max(1.0, level.spread_s / 4)
+        try:
+            while True:
+                await asyncio.wait((finished, stop), timeout=look_s, return_when=asyncio.FIRST_COMPLETED)
+                at_s = self._now() - self._origin_s
+                summary = summarize(level, self._table, self._samples, self._slo, ended_at_s=at_s)
+                self._watcher.level_goes_on(level, summary, self._in_flight())
+                if self._fleet.lost:
+                    return "error"
+                if stop.done():
+                    return "interrupted"
+                if finished.done():
+                    return "finished"
+                if level.conversations_each is None and summary.decision in ("holds", "fails"):
+                    return "decided"
+                if at_s - level.began_at_s >= plan.time_s:
+                    return "time"
+        finally:
+            finished.cancel()
+            stop.cancel()
+
+    async def _drain(self) -> bool:
+        """Wait until the server has nothing left of ours, as far as it tells; False when it never got there."""
+        until_s = self._now() + DRAIN_TIMEOUT_S
+        while self._now() < until_s:
+            gauges = await self._engine.gauges()
+            busy = gauges.get("server_running_requests", 0.0) + gauges.get("server_waiting_requests", 0.0)
+            if busy == 0:
+                return True
+            await asyncio.sleep(DRAIN_POLL_S)
+        return False
+
+    def _turn_cycle_s(self, users: int) -> float:
+        """One mean turn with its pause, as far as known: from the level nearest in size that was measured."""
+        known = [s for s in self._summaries if s.e2e_s.p50 is not None]
+        nearest = min(known, key=lambda s: abs(s.users - users), default=None)
+        answer_s = nearest.e2e_s.p50 if nearest is not None and nearest.e2e_s.p50 is not None else 0.0
+        return answer_s + self._expected.think_s
+
+    def _in_flight(self) -> int:
+        """Requests in flight over all load processes, by their newest samples."""
+        newest: dict[str, float] = {}
+        for sample in self._samples:
+            if sample.name == "client_in_flight_requests":
+                newest[sample.of] = sample.value
+        return int(sum(newest.values()))
+
+    # --- upkeep -------------------------------------------------------------------------------
+
+    async def _flush(self) -> None:
+        """Facts reach the disk at least once a second."""
+        while True:
+            await asyncio.sleep(FLUSH_INTERVAL_S)
+            self._writer.flush()
+
+    async def _watch_server(self) -> None:
+        """The server's own gauges, once an interval."""
+        while True:
+            await asyncio.sleep(self._sample_interval_s)
+            gauges = await self._engine.gauges()
+            at_s = self._now() - self._origin_s
+            self.take_samples([Sample(at_s, name, value) for name, value in gauges.items()])
