@@ -1,0 +1,56 @@
+"""The answer fit for an issue or a forum post: GitHub-flavoured Markdown, every foreign text escaped."""
+
+from __future__ import annotations
+
+import re
+
+from headcount.analysis.conclusions import Caution
+from headcount.report import Report, outline
+from headcount.report.format import clean
+from headcount.report.rows import Row, level_rows
+from headcount.report.words import Words, words
+
+__all__ = ["escape", "write"]
+
+
+def escape(text: str) -> str:
+    r"""A foreign text that shows as it is: no link, image, tag, heading, mention or table cell can come of it.
+
+    >>> print(escape("[x](http://y) <b>|a_b"))
+    \[x\](http\://y) \<b\>\|a\_b
+    """
+    escaped = re.sub(r"([\\`*_\[\]|<>~&$#])", r"\\\1", clean(text, 600))
+    escaped = escaped.replace("://", r"\://").replace("www.", r"www\.").replace("@", "&#64;")
+    return re.sub(r"^(\d+)([.)])|^([-+=])", r"\1\\\2\3", escaped)
+
+
+def write(report: Report) -> str:
+    """The report as Markdown."""
+    verdict, facts, _ = report.verdict, report.facts, words(report.language)
+    headline = " · ".join([*outline.marks(verdict, facts, _), escape(_(verdict.sentence))])
+    lines = [f"## {headline}", ""]
+    lines += [f"- **{name}:** {value}" for name, value in outline.answer_lines(verdict, facts, _, escape)]
+    if rows := level_rows(verdict):
+        lines += ["", *_table(rows, _)]
+        if note := outline.footnote(rows, _):
+            lines += ["", note]
+    if verdict.cautions:
+        cautions = outline.distinct_cautions(verdict.cautions)
+        lines += ["", f"### {_('Cautions')}", "", *(_caution(caution, _) for caution in cautions)]
+    if verdict.advice:
+        lines += ["", f"### {_('What to do next')}", "", *(f"- {escape(_(text))}" for text in verdict.advice)]
+    return "\n".join(lines) + "\n"
+
+
+def _table(rows: list[Row], _: Words) -> list[str]:
+    headings = outline.headings(rows, _)
+    with_condition = any(row.condition for row in rows)
+    lines = [headings, ["---:"] * (len(headings) - 1) + [":---"]]
+    lines += [outline.cells(row, with_condition, _, escape) for row in rows]
+    return [f"| {' | '.join(line)} |" for line in lines]
+
+
+def _caution(caution: Caution, _: Words) -> str:
+    mark = f"**{_('void')}:** " if caution.fatal else ""
+    remedy = f" *{escape(_(caution.remedy))}*" if caution.remedy else ""
+    return f"- {mark}{escape(_(caution.sentence))}{remedy}"

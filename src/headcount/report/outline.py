@@ -1,0 +1,132 @@
+"""The words every text format shares: the answer's lines, the table's headings and cells, the cautions.
+
+Each function takes the reader's words and, where foreign text comes in, the format's own way to escape it.
+Knows nothing of terminals, Markdown or HTML.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from headcount.analysis.conclusions import Caution, Verdict
+from headcount.records import RunFacts
+from headcount.report.format import moment, number, percent, seconds, tokens_per_s, users_interval
+from headcount.report.rows import Row
+from headcount.report.words import Words, people
+
+__all__ = ["answer_lines", "cells", "decision", "distinct_cautions", "footnote", "headings", "marks"]
+
+Escape = Callable[[str], str]
+
+
+def marks(verdict: Verdict, facts: RunFacts, _: Words) -> list[str]:
+    """What must stand before the answer's sentence: that it is simulated, that it is not finished."""
+    return [
+        *([_("simulated")] if facts.simulated else []),
+        *([] if verdict.complete else [_("not finished")]),
+    ]
+
+
+def answer_lines(verdict: Verdict, facts: RunFacts, _: Words, escape: Escape) -> list[tuple[str, str]]:
+    """Names and values of the answer: limit, recommendation, what gives out first, under which service level."""
+    lines = []
+    if verdict.limit_users is not None:
+        lines.append((_("Limit"), _limit(verdict, verdict.limit_users, _)))
+    if verdict.recommended_users is not None:
+        lines.append((_("Recommended"), _recommended(verdict, verdict.recommended_users, _)))
+    if verdict.fails_at_users is not None:
+        failing = people(verdict.fails_at_users, _)
+        cause = escape(_(verdict.cause_sentence))
+        lines.append((_("Gives out first"), _("at {people}: {cause}").format(people=failing, cause=cause)))
+    lines.append((_("Service level"), " · ".join(map(escape, facts.slo))))
+    lines.append((_("Measured"), _measured(facts, escape)))
+    return lines
+
+
+def headings(rows: list[Row], _: Words) -> list[str]:
+    """Of the columns of ``cells``."""
+    latency = _("answer") if all(row.whole for row in rows) else _("TTFT")
+    return [
+        _("people"),
+        *([_("condition")] if any(row.condition for row in rows) else []),
+        _("in flight"),
+        f"{latency} p50",
+        "p95",
+        _("max"),
+        "n",
+        _("tokens/s"),
+        _("per person"),
+        _("misses"),
+        _("decision"),
+    ]
+
+
+def cells(row: Row, with_condition: bool, _: Words, escape: Escape) -> list[str]:
+    """One row of the table of levels; a p95 of too few requests stands in brackets."""
+    level, latency = row.level, row.latency_s
+    p95 = seconds(latency.p95)
+    return [
+        str(row.users),
+        *([escape(row.condition)] if with_condition else []),
+        number(level.in_flight_mean),
+        seconds(latency.p50),
+        p95 if latency.p95_reliable or latency.p95 is None else f"({p95})",
+        seconds(latency.max),
+        str(latency.n),
+        tokens_per_s(level.output_tokens_per_s),
+        tokens_per_s(level.user_tokens_per_s),
+        percent(row.worst.miss_fraction if row.worst else None),
+        decision(row, _),
+    ]
+
+
+def decision(row: Row, _: Words) -> str:
+    """``holds``, ``fails ttft_p95``, ``holds ×3``, ``fails tpot_p95 1/3``."""
+    text = _(row.decision)
+    if row.decision == "fails" and row.worst is not None:
+        text += f" {row.worst.clause.split(' <=')[0]}"
+    if row.repeats < 2:
+        return text
+    return f"{text} ×{row.repeats}" if row.agreeing == row.repeats else f"{text} {row.agreeing}/{row.repeats}"
+
+
+def footnote(rows: list[Row], _: Words) -> str | None:
+    """What the brackets mean, when there are any."""
+    if all(row.latency_s.p95_reliable or row.latency_s.p95 is None for row in rows):
+        return None
+    return _("(p95): fewer than 59 answers, decides nothing")
+
+
+def distinct_cautions(cautions: tuple[Caution, ...]) -> list[Caution]:
+    """Fatal ones first; the same words about several levels once."""
+    seen: dict[str, Caution] = {}
+    for caution in sorted(cautions, key=lambda caution: not caution.fatal):
+        seen.setdefault(caution.sentence, caution)
+    return list(seen.values())
+
+
+def _limit(verdict: Verdict, limit_users: int, _: Words) -> str:
+    limit = people(limit_users, _)
+    if verdict.at_least:
+        limit = _("at least {people}, the most that was tried").format(people=limit)
+    if verdict.limit_interval_users is not None:
+        limit += _(", 95 % interval {interval}").format(interval=users_interval(verdict.limit_interval_users))
+    if verdict.confirmations > 1:
+        limit += _(", held {n} times").format(n=verdict.confirmations)
+    return limit
+
+
+def _recommended(verdict: Verdict, recommended_users: int, _: Words) -> str:
+    text = people(recommended_users, _)
+    if verdict.limit_users and verdict.limit_users > recommended_users:
+        share = percent(1 - recommended_users / verdict.limit_users)
+        text += _(", {share} below the limit").format(share=share)
+    return text
+
+
+def _measured(facts: RunFacts, escape: Escape) -> str:
+    engine = facts.engine
+    server = " ".join(filter(None, [engine.engine, engine.version]))
+    hardware = [gpu.name for gpu in facts.gpus]
+    parts = filter(None, [engine.model, server, *hardware])
+    return " · ".join([*map(escape, parts), moment(facts.started_utc)])

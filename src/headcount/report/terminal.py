@@ -1,0 +1,102 @@
+"""The answer in about fifteen lines of a terminal.
+
+Builds rich's ``Text`` and ``Table`` only, never markup strings: foreign text cannot become markup.
+"""
+
+from __future__ import annotations
+
+import io
+
+from rich import box
+from rich.console import Console, Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from headcount.analysis.conclusions import Caution, Verdict
+from headcount.records import RunFacts
+from headcount.report import Report, outline
+from headcount.report.format import clean
+from headcount.report.rows import Row, level_rows, near_limit
+from headcount.report.words import Words, words
+
+__all__ = ["render", "write"]
+
+_MOST_ROWS = 7
+_MOST_CAUTIONS = 4
+_STYLES = {"holds": "green", "fails": "red", "undecided": "yellow", "void": "dim"}
+
+
+def write(report: Report) -> str:
+    """The report as plain text, without colour."""
+    text = io.StringIO()
+    console = Console(file=text, width=report.width, color_system=None, legacy_windows=False)
+    console.print(render(report.verdict, report.facts, width=report.width, language=report.language))
+    return "\n".join(line.rstrip() for line in text.getvalue().splitlines()) + "\n"
+
+
+def render(verdict: Verdict, facts: RunFacts, *, width: int = 100, language: str = "en") -> RenderableType:
+    """What ``headcount find`` prints at its end."""
+    _ = words(language)
+    parts: list[RenderableType] = [_headline(verdict, facts, _), Text(), _answer(verdict, facts, _)]
+    if rows := level_rows(verdict):
+        shown = near_limit(rows, verdict.limit_users, _MOST_ROWS)
+        parts += [Text(), _levels(shown, width, _)]
+        if note := outline.footnote(shown, _):
+            parts.append(Text(note, style="dim"))
+        if len(rows) > len(shown):
+            parts.append(Text(_("… and {n} more levels in the report").format(n=len(rows) - len(shown)), style="dim"))
+    if verdict.cautions:
+        parts += [Text(), _cautions(outline.distinct_cautions(verdict.cautions), _)]
+    if verdict.advice:
+        parts += [Text(), _list([(Text("→ "), Text(clean(_(text), 400))) for text in verdict.advice])]
+    return Group(*parts)
+
+
+def _headline(verdict: Verdict, facts: RunFacts, _: Words) -> Text:
+    line = Text()
+    for mark in outline.marks(verdict, facts, _):
+        line.append(f"{mark} · ", style="magenta")
+    return line.append(clean(_(verdict.sentence), 600), style="bold")
+
+
+def _answer(verdict: Verdict, facts: RunFacts, _: Words) -> Table:
+    return _list(
+        [(Text(f"{name}  ", "dim"), Text(value)) for name, value in outline.answer_lines(verdict, facts, _, clean)]
+    )
+
+
+def _levels(rows: list[Row], width: int, _: Words) -> Table:
+    """Numbers stand to the right; headings break over two lines where columns are dear."""
+    gap = (0, 1, 0, 0) if width >= 90 else 0
+    table = Table(box=box.SIMPLE_HEAD, padding=gap, pad_edge=False, show_edge=False)
+    *left, last = outline.headings(rows, _)
+    for heading in left:
+        table.add_column("\n".join(heading.split(" ", 1)) if width < 110 else heading, justify="right", no_wrap=True)
+    table.add_column(last, overflow="fold")
+    with_condition = any(row.condition for row in rows)
+    for row in rows:
+        *numbers, decision = outline.cells(row, with_condition, _, lambda text: clean(text, 20))
+        table.add_row(*map(Text, numbers), Text(decision, style=_STYLES[row.decision]))
+    return table
+
+
+def _cautions(cautions: list[Caution], _: Words) -> RenderableType:
+    lines = []
+    for caution in cautions[:_MOST_CAUTIONS]:
+        mark = Text("✗ ", "red") if caution.fatal else Text("! ", "yellow")
+        text = Text(clean(_(caution.sentence))).append(f" {clean(_(caution.remedy))}" if caution.remedy else "", "dim")
+        lines.append((mark, text))
+    if len(cautions) > _MOST_CAUTIONS:
+        more = _("… and {n} more cautions in the report").format(n=len(cautions) - _MOST_CAUTIONS)
+        lines.append((Text(), Text(more, style="dim")))
+    return _list(lines)
+
+
+def _list(lines: list[tuple[Text, Text]]) -> Table:
+    """Marks or names to the left, texts that wrap beside them."""
+    grid = Table.grid()
+    grid.add_column(no_wrap=True)
+    grid.add_column(overflow="fold")
+    for mark, text in lines:
+        grid.add_row(mark, text)
+    return grid

@@ -1,0 +1,209 @@
+"""Invented verdicts for the tests of reports: a plain one, and everything that can be missing, odd or hostile."""
+
+from __future__ import annotations
+
+import msgspec
+
+from headcount.analysis.conclusions import Caution, ClauseResult, LevelSummary, Quantiles, Verdict
+from headcount.records import EngineFacts, Gpu, RunFacts
+from headcount.report import Report
+
+NOTHING = Quantiles(0, None, None, None)
+
+FACTS = RunFacts(
+    format_version=1,
+    headcount_version="0.1.0",
+    verb="find",
+    started_utc="2026-12-01T10:14:03Z",
+    seed=7,
+    engine=EngineFacts(engine="vllm", version="0.11.2", model="Qwen/Qwen3-8B-AWQ", address="http://127.0.0.1:8000"),
+    slo=("ttft_p95 <= 2 s", "tpot_p95 <= 0.1 s", "errors <= 1 %"),
+    gpus=(Gpu(uuid="GPU-1", name="NVIDIA RTX PRO 6000", power_limit_w=600.0, temperature_slowdown_c=85.0),),
+)
+
+CUT_OFF = Caution(
+    code="truncated-prompts",
+    sentence="Prompts stopped growing at 4,096 tokens: the server cuts long conversations.",
+    remedy="Start it with a larger context, or take the limit for short conversations only.",
+)
+LAG = Caution(
+    code="client-lag",
+    sentence="Our own event loop was late by 64 ms (p99), so times at this level are partly ours.",
+    remedy="Run headcount on another machine or with --processes 2.",
+    fatal=True,
+    level=5,
+)
+
+HOSTILE = (
+    "\x1b[2J\x1b]0;pwned\x07[red]x[/red] <script>alert(1)</script> ![i](http://evil/) | `a` {{7*7}} \u202eabc @all"
+)
+"""Terminal escapes, rich markup, HTML, Markdown, a template, a bidi override and a mention."""
+
+
+def level(
+    index: int,
+    users: int,
+    decision: str = "holds",
+    *,
+    p95_s: float = 0.5,
+    miss_fraction: float = 0.0,
+    n: int = 120,
+    purpose: str = "bracket",
+    condition: str = "",
+    whole: bool = False,
+) -> LevelSummary:
+    """One level whose figures follow from a few."""
+    latency = Quantiles(n, p95_s * 0.4, p95_s, p95_s * 1.3, p95_reliable=n >= 59)
+    ttft = ClauseResult(
+        "ttft_p95 <= 2 s", n, round(n * miss_fraction), 0.05, miss_fraction, miss_fraction * 0.6,
+        min(1.0, miss_fraction * 1.5 + 0.01), decision if decision != "void" else "undecided",
+    )  # fmt: skip
+    return LevelSummary(
+        index=index,
+        users=users,
+        purpose=purpose,
+        condition=condition,
+        decision=decision,
+        clauses=(ttft, ClauseResult("errors <= 1 %", n, 0, 0.01, 0.0, 0.0, 0.02, "holds")),
+        cautions=(),
+        n_requests=n,
+        n_errors=0,
+        error_kinds={},
+        first_error=None,
+        began_at_s=index * 60.0,
+        steady_at_s=index * 60.0 + 12.0,
+        ended_at_s=index * 60.0 + 55.0,
+        window_s=43.0,
+        ttft_s=NOTHING if whole else latency,
+        tpot_s=NOTHING if whole else Quantiles(n, 0.03, 0.03 + users / 4000, 0.12, n >= 59),
+        e2e_s=Quantiles(n, 4.0 + p95_s, 6.0 + p95_s, 9.0 + p95_s, n >= 59),
+        max_gap_s=Quantiles(n, 0.05, 0.2, 0.9, n >= 59),
+        output_tokens_per_s=3000 * users / (users + 30),
+        requests_per_s=n / 43.0,
+        user_tokens_per_s=1 / (0.03 + users / 8000),
+        in_flight_mean=users * 0.46,
+        prompt_tokens_mean=810.0,
+        output_tokens_mean=212.0,
+        tokens_estimated=False,
+        goodput_per_s=n / 43.0 * (1 - miss_fraction),
+        littles_users=users * 1.01,
+        send_delay_p99_s=0.0008,
+        loop_lag_p99_s=0.002,
+        server_running_max=users * 0.6,
+        server_waiting_mean=0.0 if decision == "holds" else 3.2,
+        kv_used_max_fraction=min(1.0, users / 60),
+        ttft_by_turn_s={1: p95_s * 0.3, 2: p95_s * 0.4, 3: p95_s * 0.5},
+    )
+
+
+PLAIN = Verdict(
+    limit_users=48,
+    at_least=False,
+    limit_interval_users=(44.2, 51.6),
+    recommended_users=36,
+    fails_at_users=52,
+    confirmations=3,
+    cause="slots",
+    cause_sentence="the server runs 24 requests at once and lets the others wait",
+    advice=("Raise --max-num-seqs: the GPU has memory for about 40 sequences.", "Then measure again."),
+    cautions=(CUT_OFF,),
+    trusted=True,
+    complete=True,
+    sentence="48 people can use Qwen/Qwen3-8B-AWQ at once.",
+    first_estimate_users=55.0,
+    knee_users=41.0,
+    levels=(
+        level(0, 1, p95_s=0.12, n=40, purpose="probe"),
+        level(1, 16, p95_s=0.31),
+        level(2, 32, p95_s=0.62),
+        level(3, 64, "fails", p95_s=5.4, miss_fraction=0.31),
+        level(4, 48, p95_s=1.41, miss_fraction=0.012, n=900, purpose="confirm"),
+        level(5, 52, "fails", p95_s=2.6, miss_fraction=0.083, n=640, purpose="refine"),
+        level(6, 48, p95_s=1.52, miss_fraction=0.019, n=860, purpose="confirm"),
+        level(7, 36, p95_s=0.71, n=400, purpose="burst"),
+        level(8, 48, p95_s=1.46, miss_fraction=0.015, n=890, purpose="confirm"),
+    ),
+)
+
+
+def report(verdict: Verdict = PLAIN, facts: RunFacts = FACTS, width: int = 100, language: str = "en") -> Report:
+    """A report of a verdict, without requests and samples."""
+    return Report(verdict=verdict, facts=facts, width=width, language=language)
+
+
+def altered(**changes: object) -> Verdict:
+    """The plain verdict but for ``changes``."""
+    return msgspec.structs.replace(PLAIN, **changes)
+
+
+WHOLE = altered(levels=tuple(level(n, users, p95_s=0.4 * users, whole=True) for n, users in enumerate((5, 10, 20))))
+"""Answers came whole: there is no TTFT."""
+
+AT_LEAST = altered(
+    at_least=True,
+    limit_users=96,
+    limit_interval_users=None,
+    fails_at_users=None,
+    cause="not-seen",
+    cause_sentence="",
+    recommended_users=72,
+    advice=("Measure with --max-users 200 to find the limit.",),
+    cautions=(),
+    sentence="At least 96 people can use Qwen/Qwen3-8B-AWQ at once.",
+    levels=tuple(level(n, users) for n, users in enumerate((24, 48, 96))),
+)
+
+NOT_TRUSTED = altered(
+    limit_users=None,
+    limit_interval_users=None,
+    recommended_users=None,
+    fails_at_users=None,
+    confirmations=0,
+    cause="client",
+    cause_sentence="our own machine was too slow",
+    advice=(),
+    cautions=(LAG,),
+    trusted=False,
+    sentence="No level can be trusted.",
+    levels=(level(0, 8, "void"),),
+)
+
+EMPTY = altered(
+    limit_users=None,
+    limit_interval_users=None,
+    recommended_users=None,
+    fails_at_users=None,
+    confirmations=0,
+    cause="not-seen",
+    cause_sentence="",
+    advice=(),
+    cautions=(),
+    trusted=False,
+    complete=False,
+    sentence="Nothing was measured yet.",
+    levels=(),
+)
+
+HOSTILE_VERDICT = altered(
+    sentence=f"48 people can use {HOSTILE} at once.",
+    cause_sentence=HOSTILE,
+    advice=(HOSTILE,),
+    cautions=(Caution(code="errors", sentence=f"The server said: {HOSTILE}", remedy=HOSTILE),),
+    levels=(
+        msgspec.structs.replace(
+            level(0, 4, condition=HOSTILE), first_error=HOSTILE, error_kinds={HOSTILE: 1}, n_errors=1
+        ),
+    ),
+)
+HOSTILE_FACTS = msgspec.structs.replace(
+    FACTS, engine=EngineFacts(engine="openai", version=HOSTILE, model=HOSTILE), gpus=(Gpu(uuid="1", name=HOSTILE),)
+)
+
+ALL: dict[str, Verdict] = {
+    "plain": PLAIN,
+    "whole": WHOLE,
+    "at-least": AT_LEAST,
+    "not-trusted": NOT_TRUSTED,
+    "empty": EMPTY,
+    "hostile": HOSTILE_VERDICT,
+}
