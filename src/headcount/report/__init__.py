@@ -8,15 +8,21 @@ Knows nothing of how the facts were stored or the verdict was reached.
 from __future__ import annotations
 
 import importlib
+import os
+import shutil
+import sys
 from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Protocol
 
 import msgspec
 
 from headcount.analysis.conclusions import Verdict
 from headcount.errors import ScenarioError
 from headcount.records import Level, Request, RunFacts, Sample
+from headcount.report.words import language_of
 
-__all__ = ["FORMATS", "Report", "write"]
+__all__ = ["FORMATS", "Report", "Run", "write", "write_report"]
 
 FORMATS: dict[str, str] = {
     "terminal": "headcount.report.terminal:write",
@@ -25,12 +31,19 @@ FORMATS: dict[str, str] = {
 }
 
 
-def _no_requests(level: int | None) -> Iterable[Request]:
-    return ()
+class Run(Protocol):
+    """What a report reads of a stored run, when it has one."""
 
+    scenario_text: str
 
-def _no_samples() -> Iterable[Sample]:
-    return ()
+    def levels(self) -> list[Level]:
+        """In order of index."""
+
+    def requests(self, level: int | None = None) -> Iterable[Request]:
+        """Of one level, or all; streamed."""
+
+    def samples(self) -> Iterable[Sample]:
+        """All, in order of time; streamed."""
 
 
 class Report(msgspec.Struct, frozen=True):
@@ -38,11 +51,8 @@ class Report(msgspec.Struct, frozen=True):
 
     verdict: Verdict
     facts: RunFacts
-    scenario_text: str = ""
-    levels: tuple[Level, ...] = ()
-    requests: Callable[[int | None], Iterable[Request]] = _no_requests
-    """Requests of one level, or all for None; streamed."""
-    samples: Callable[[], Iterable[Sample]] = _no_samples
+    run: Run | None = None
+    """None: only what the verdict itself carries can be told."""
     language: str = "en"
     width: int = 100
     """Columns of a terminal."""
@@ -59,3 +69,20 @@ def write(name: str, report: Report) -> str:
     except (ImportError, AttributeError) as error:
         raise ScenarioError(f"format {name!r} cannot be loaded: {error}", "check the module's path and name") from error
     return function(report)
+
+
+def write_report(
+    name: str, verdict: Verdict, facts: RunFacts, path: Path, run: Run | None = None, language: str | None = None
+) -> None:
+    """The report on stdout; in colour where stdout is a terminal. The language is the locale's unless given."""
+    language = language or language_of(os.environ)
+    if name == "terminal" and sys.stdout.isatty():
+        from rich.console import Console
+
+        from headcount.report.terminal import render
+
+        console = Console(highlight=False)
+        console.print(render(verdict, facts, width=console.width, language=language))
+        return
+    width = shutil.get_terminal_size((100, 24)).columns
+    sys.stdout.write(write(name, Report(verdict, facts, run, language, width)))

@@ -16,7 +16,7 @@ from headcount.report.words import Words, people
 
 __all__ = ["answer_lines", "cells", "decision", "distinct_cautions", "footnote", "headings", "marks"]
 
-Escape = Callable[[str], str]
+_Escape = Callable[[str], str]
 
 
 def marks(verdict: Verdict, facts: RunFacts, _: Words) -> list[str]:
@@ -27,7 +27,7 @@ def marks(verdict: Verdict, facts: RunFacts, _: Words) -> list[str]:
     ]
 
 
-def answer_lines(verdict: Verdict, facts: RunFacts, _: Words, escape: Escape) -> list[tuple[str, str]]:
+def answer_lines(verdict: Verdict, facts: RunFacts, _: Words, escape: _Escape) -> list[tuple[str, str]]:
     """Names and values of the answer: limit, recommendation, what gives out first, under which service level."""
     lines = []
     if verdict.limit_users is not None:
@@ -61,7 +61,7 @@ def headings(rows: list[Row], _: Words) -> list[str]:
     ]
 
 
-def cells(row: Row, with_condition: bool, _: Words, escape: Escape) -> list[str]:
+def cells(row: Row, with_condition: bool, _: Words, escape: _Escape) -> list[str]:
     """One row of the table of levels; a p95 of too few requests stands in brackets."""
     level, latency = row.level, row.latency_s
     p95 = seconds(latency.p95)
@@ -124,7 +124,7 @@ def _recommended(verdict: Verdict, recommended_users: int, _: Words) -> str:
     return text
 
 
-def _measured(facts: RunFacts, escape: Escape) -> str:
+def _measured(facts: RunFacts, escape: _Escape) -> str:
     engine = facts.engine
     server = " ".join(filter(None, [engine.engine, engine.version]))
     hardware = [gpu.name for gpu in facts.gpus]

@@ -1,91 +1,86 @@
 """What is happening, while it happens: one live line on a terminal, plain lines elsewhere. All of it on stderr.
 
-Given plain values by the session; reads no clock of its own, so that a simulated run is drawn by its own time.
+Told by the session about once a second; reads no clock of its own.
 """
 
 from __future__ import annotations
 
-import math
 import sys
 
-import msgspec
+from rich.cells import cell_len
 from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
+from headcount.analysis.conclusions import LevelSummary, Plan
+from headcount.records import Level
 from headcount.report.format import clean, duration, number, seconds, tokens_per_s
 from headcount.report.words import people, words
 
-__all__ = ["Moment", "Progress"]
+__all__ = ["Progress"]
 
-
-class Moment(msgspec.Struct, frozen=True, kw_only=True):
-    """A level as it stands now."""
-
-    at_s: float
-    users: int
-    purpose: str = "measure"
-    in_flight: int = 0
-    n_requests: int = 0
-    """Ended in this level so far."""
-    n_errors: int = 0
-    ttft_p95_s: float | None = None
-    output_tokens_per_s: float | None = None
-    left_s: float | None = None
-    """The most the whole run may still take."""
+_STYLES = {"holds": "green", "fails": "red", "undecided": "yellow", "void": "dim"}
 
 
 class Progress:
-    """Draws moments. On a terminal a live line at most every ``every_s`` (0.25) seconds of the run's time, elsewhere
-    a plain line at most every ``every_s`` (15); ``math.inf`` leaves the beginnings and ends of levels only."""
+    """Shows levels as they begin, go on and end. A context manager, since a live line must be taken away.
 
-    def __init__(self, console: Console | None = None, *, every_s: float | None = None, language: str = "en") -> None:
+    Where stderr is no terminal a level gets a line at its beginning and end, and one every ``line_every_s`` seconds
+    of the run between.
+    """
+
+    def __init__(self, console: Console | None = None, *, line_every_s: float = 15.0, language: str = "en") -> None:
         self._console = console or Console(file=sys.stderr, highlight=False)
-        self._live_terminal = self._console.is_terminal and not self._console.is_dumb_terminal
-        self._every_s = every_s if every_s is not None else (0.25 if self._live_terminal else 15.0)
+        self._on_terminal = self._console.is_terminal and not self._console.is_dumb_terminal
+        self._line_every_s = line_every_s
         self._words = words(language)
         self._live: Live | None = None
-        self._drawn_at_s = -math.inf
+        self._time_s = 0.0
+        self._written_at_s = 0.0
+
+    def __enter__(self) -> Progress:
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.close()
 
     def say(self, text: str) -> None:
-        """A line that stays: the plan, what was found, a caution as it comes up."""
+        """A line that stays: what was found, a caution as it comes up."""
         self._console.print(Text(clean(text, 1000)), soft_wrap=True)
 
-    def level_begins(self, moment: Moment) -> None:
-        """A level begins: the live line starts, or one plain line is written."""
-        self._drawn_at_s = moment.at_s
-        if not self._live_terminal:
-            self._console.print(self._begin(moment), soft_wrap=True)
-        elif self._live is None:
-            # No refreshing thread, and our stdout stays untouched: data goes there.
-            self._live = Live(
-                self._now(moment),
-                console=self._console,
-                auto_refresh=False,
-                transient=True,
-                redirect_stdout=False,
-                redirect_stderr=False,
-            )
-            self._live.start(refresh=True)
-
-    def update(self, moment: Moment) -> None:
-        """The level goes on; drawn only when it is time to."""
-        if moment.at_s - self._drawn_at_s < self._every_s:
+    def level_began(self, level: Level, plan: Plan) -> None:
+        """A level begins: the live line appears, or one plain line is written."""
+        self._time_s, self._written_at_s = plan.time_s, level.began_at_s
+        line = self._start(level).append("  " + self._left(plan.time_s), "dim")
+        if not self._on_terminal:
+            self._console.print(line, soft_wrap=True)
             return
-        self._drawn_at_s = moment.at_s
-        if self._live is not None:
-            self._live.update(self._now(moment), refresh=True)
-        elif not self._live_terminal:
-            self._console.print(self._now(moment), soft_wrap=True)
+        self.close()
+        # stdout stays untouched: data goes there.
+        self._live = Live(line, console=self._console, transient=True, redirect_stdout=False, redirect_stderr=False)
+        self._live.start()
 
-    def level_ends(self, moment: Moment, decision: str, reason: str = "") -> None:
-        """A level has ended: one line that stays."""
+    def level_goes_on(self, level: Level, summary: LevelSummary, in_flight: int) -> None:
+        """Figures of the steady window so far; the live line is redrawn four times a second, however often told."""
+        line = self._start(level).append("  " + self._figures(summary, in_flight))
+        line.append("  " + self._left(self._time_s - (summary.ended_at_s - level.began_at_s)), "dim")
+        if self._live is not None:
+            self._live.update(line)
+        elif not self._on_terminal and summary.ended_at_s - self._written_at_s >= self._line_every_s:
+            self._written_at_s = summary.ended_at_s
+            self._console.print(line, soft_wrap=True)
+
+    def level_ended(self, level: Level, summary: LevelSummary) -> None:
+        """One line that stays, with the reason when the level is void."""
         self.close()
         _ = self._words
-        style = {"holds": "green", "fails": "red", "undecided": "yellow"}.get(decision, "dim")
-        line = Text(f"{people(moment.users, _):>12}  ").append(f"{_(decision):<9}", style)
-        line.append(f"  {self._figures(moment)}").append(f"  {clean(reason)}" if reason else "")
+        line = self._people(level).append("  ").append(_padded(_(summary.decision), 9), _STYLES[summary.decision])
+        line.append("  " + self._figures(summary, summary.in_flight_mean))
         self._console.print(line, soft_wrap=True)
+        if summary.decision == "void":
+            for caution in summary.cautions:
+                if caution.fatal:
+                    self._console.print(Text(f"{'':12}  {clean(_(caution.sentence))}", "dim"), soft_wrap=True)
 
     def close(self) -> None:
         """Take the live line away; needed before anything else writes to the terminal. May be called twice."""
@@ -93,27 +88,31 @@ class Progress:
         if live is not None:
             live.stop()
 
-    def _begin(self, moment: Moment) -> Text:
-        _ = self._words
-        left = _("at most {time} left").format(time=duration(moment.left_s)) if moment.left_s is not None else ""
-        return Text("  ".join(filter(None, [f"{people(moment.users, _):>12}", _(moment.purpose), left])), "dim")
+    def _people(self, level: Level) -> Text:
+        who = people(level.users, self._words)
+        return Text(" " * max(0, 12 - cell_len(who)) + who, "bold")
 
-    def _now(self, moment: Moment) -> Text:
-        _ = self._words
-        text = Text(f"{people(moment.users, _):>12}", "bold").append(f"  {_(moment.purpose):<9}", "dim")
-        text.append("  " + self._figures(moment), "")
-        if moment.left_s is not None:
-            text.append("  " + _("at most {time} left").format(time=duration(moment.left_s)), "dim")
-        return text
+    def _start(self, level: Level) -> Text:
+        return self._people(level).append("  " + _padded(self._words(level.purpose), 9), "dim")
 
-    def _figures(self, moment: Moment) -> str:
+    def _left(self, left_s: float) -> str:
+        return self._words("at most {time} left").format(time=duration(left_s))
+
+    def _figures(self, summary: LevelSummary, in_flight: float | None) -> str:
         _ = self._words
+        whole = summary.ttft_s.n == 0 and summary.e2e_s.n > 0
+        latency_s = summary.e2e_s.p95 if whole else summary.ttft_s.p95
         figures = [
-            _("{n} in flight").format(n=moment.in_flight),
-            _("{n} answers").format(n=number(moment.n_requests, 9)),
-            _("TTFT p95 {time}").format(time=seconds(moment.ttft_p95_s)),
-            _("{n} tokens/s").format(n=tokens_per_s(moment.output_tokens_per_s)),
+            _("{n} in flight").format(n=number(in_flight)),
+            _("{n} answers").format(n=number(summary.n_requests, 9)),
+            (_("answer p95 {time}") if whole else _("TTFT p95 {time}")).format(time=seconds(latency_s)),
+            _("{n} tokens/s").format(n=tokens_per_s(summary.output_tokens_per_s)),
         ]
-        if moment.n_errors:
-            figures.append(_("{n} errors").format(n=moment.n_errors))
+        if summary.n_errors:
+            figures.append(_("{n} errors").format(n=summary.n_errors))
         return "  ".join(figures)
+
+
+def _padded(text: str, width: int) -> str:
+    """To so many columns; Korean letters take two."""
+    return text + " " * max(0, width - cell_len(text))

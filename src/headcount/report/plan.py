@@ -1,0 +1,62 @@
+"""What is about to be done, for a person to agree to before any load is sent."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from headcount.records import EngineFacts
+from headcount.report.format import clean, duration, number
+from headcount.report.words import people, words
+from headcount.slo import parse_slo
+
+__all__ = ["plan_text"]
+
+
+class _Search(Protocol):
+    @property
+    def levels(self) -> tuple[int, ...]: ...
+    @property
+    def max_users(self) -> int: ...
+    @property
+    def max_time_s(self) -> float: ...
+
+
+class _Scenario(Protocol):
+    """The part of a ``Scenario`` that is told; its own module reaches the measuring half, this one must not."""
+
+    @property
+    def slo(self) -> tuple[str, ...] | str: ...
+    @property
+    def workload(self) -> Mapping[str, object]: ...
+    @property
+    def search(self) -> _Search: ...
+
+
+def plan_text(
+    scenario: _Scenario,
+    facts: EngineFacts,
+    estimate_s: float,
+    notes: tuple[str, ...],
+    simulated: bool,
+    *,
+    language: str = "en",
+) -> str:
+    """Server, service level, workload, levels and time, one line each."""
+    _ = words(language)
+    search = scenario.search
+    server = " ".join(filter(None, [facts.engine, facts.version]))
+    lines = [_("simulated: no server is asked, nothing real is measured")] if simulated else []
+    lines.append(clean(" · ".join(filter(None, [facts.model, server, facts.address]))))
+    if facts.context_tokens:
+        lines[-1] += " · " + _("context {n} tokens").format(n=number(facts.context_tokens, 9))
+    lines.append(_("service level: {slo}").format(slo=", ".join(clause.text for clause in parse_slo(scenario.slo))))
+    lines.append(_("people talk: {workload}").format(workload=clean(str(scenario.workload.get("kind", "chat")))))
+    if search.levels:
+        lines.append(_("levels: {levels} people").format(levels=", ".join(map(str, search.levels))))
+    else:
+        lines.append(_("search: up to {people}").format(people=people(search.max_users, _)))
+    time = _("about {time}, at most {most}").format(time=duration(estimate_s), most=duration(search.max_time_s))
+    lines.append(_("time: {time}").format(time=time))
+    lines += [_("note: {note}").format(note=clean(note)) for note in notes]
+    return "\n".join(lines)
