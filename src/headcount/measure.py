@@ -22,6 +22,7 @@ from headcount import virtual
 from headcount.analysis.conclusions import LevelSummary, Verdict
 from headcount.analysis.fingerprint import changes
 from headcount.analysis.search import estimate_s
+from headcount.demo import EmbeddedEngine
 from headcount.errors import RunError
 from headcount.load.fleet import Fleet, LocalFleet, ProcessFleet
 from headcount.load.orders import Setup
@@ -67,13 +68,15 @@ def measure(
     watcher: Watcher,
     agree: Callable[[Intent], bool],
     resume: Path | None = None,
+    embedded: EmbeddedEngine | None = None,
 ) -> Outcome | None:
     """Measure by a scenario, or go on with the stored run ``resume``; None when ``agree`` said no.
 
+    ``embedded`` is a server of our own that is started first and ended last; its address becomes the scenario's.
     Raises ``ServerError``, ``RunError`` or ``ScenarioError``. Whatever was measured before an error lies in the run
     folder. The simulated engine runs under the virtual clock.
     """
-    job = _Measurement(scenario, verb, out, api_key, watcher, agree, resume)
+    job = _Measurement(scenario, verb, out, api_key, watcher, agree, resume, embedded)
     if scenario.engine.kind == "simulated" and not scenario.engine.url:
         return virtual.run(job.run())
     return _run_on_the_fast_loop(job)
@@ -100,6 +103,7 @@ class _Measurement:
         watcher: Watcher,
         agree: Callable[[Intent], bool],
         resume: Path | None,
+        embedded: EmbeddedEngine | None,
     ) -> None:
         self._scenario = scenario
         self._verb = verb
@@ -108,9 +112,18 @@ class _Measurement:
         self._watcher = watcher
         self._agree = agree
         self._resume = resume
+        self._embedded = embedded
         self._simulated = scenario.engine.kind == "simulated"
 
     async def run(self) -> Outcome | None:
+        if self._embedded is None:
+            return await self._reach_and_measure()
+        async with self._embedded as server:
+            engine = msgspec.structs.replace(self._scenario.engine, url=server.url)
+            self._scenario = msgspec.structs.replace(self._scenario, engine=engine)
+            return await self._reach_and_measure()
+
+    async def _reach_and_measure(self) -> Outcome | None:
         ready = await reach(self._scenario.engine, self._api_key)
         try:
             return await self._measure(ready)
@@ -124,7 +137,9 @@ class _Measurement:
         estimate = estimate_s(limits, workload.expected())
         if not self._agree(Intent(scenario, ready.facts, estimate, ready.notes, self._simulated)):
             return None
-        sampler = None if self._simulated else Sampler(open_sources(scenario.telemetry.gpu_metrics))
+        sampler = (
+            None if self._simulated else Sampler(open_sources(scenario.telemetry.gpu_metrics, ready.facts.address))
+        )
         facts = self._run_facts(ready, sampler.gpus if sampler else ())
         writer, earlier, next_index, gone_s = self._folder(facts)
         origin_s = clock()() - gone_s
