@@ -1,0 +1,136 @@
+"""Chat: people who ask, read and ask again. All ready personas are this class with other figures.
+
+Knows nothing of the server: lengths are wishes in tokens, turned into words by ``tokens_per_word``.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator, Mapping
+from random import Random
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from headcount.records import Conversation, Turn
+from headcount.workload import Expected
+from headcount.workload.deal import Deal
+from headcount.workload.spread import Spread, check, draw, draw_count, mean, mean_count
+from headcount.workload.streams import number_of, random_stream
+from headcount.workload.table import nearest
+from headcount.workload.text import LANGUAGES, Language, opening, write
+
+__all__ = ["Chat"]
+
+PEOPLE_MAX = 2**20
+"""People of one level have numbers below this; conversation numbers lie above it in the opening's number."""
+
+
+class Chat(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, dict=True):
+    """``[workload]`` with ``kind = "chat"``: conversations of a few turns with a pause after every answer."""
+
+    seed: int = 1
+    """Filled from the scenario's own ``seed``."""
+    persona: str = "chat"
+    """The name under which the facts and the report keep these people apart from others."""
+    turns: Spread = (2.0, 4.0)
+    """Turns of a conversation."""
+    prompt_tokens: Spread = (30.0, 250.0)
+    """What the text of one turn should cost in the server's tokens, history and template apart."""
+    first_prompt_tokens: Spread | None = None
+    """The same for the first turn alone, where it differs: a pasted document, for instance."""
+    output_tokens: Spread = 500.0
+    """The most tokens asked for in each answer."""
+    think_s: Spread = (0.3, 1.0)
+    """Pause after every answer, the last of a conversation included."""
+    languages: str | dict[str, Annotated[float, Meta(ge=0)]] = "english"
+    """``english``, ``korean``, or the weight of each; every person speaks one."""
+    system: str = ""
+    """A system prompt that all these people share."""
+    system_tokens: Annotated[int, Meta(ge=0)] = 0
+    """Instead of ``system``: a made-up system prompt of this length, shared by all these people."""
+    tokens_per_word: dict[str, Annotated[float, Meta(gt=0)]] = {}
+    """What a word costs, by language; calibrated before measuring unless it is given here."""
+    ask_long: bool = True
+    """Whether each turn asks for a long answer, so that answers do not end early by accident."""
+
+    def __post_init__(self) -> None:
+        for name in ("turns", "prompt_tokens", "first_prompt_tokens", "output_tokens", "think_s"):
+            if getattr(self, name) is not None:
+                check(name, getattr(self, name))
+        for language in (*self._language_weights(), *self.tokens_per_word):
+            if language not in LANGUAGES:
+                raise ValueError(f"language {language!r} is not known; {nearest(language, list(LANGUAGES))}")
+        if self.system and self.system_tokens:
+            raise ValueError("system and system_tokens are both given; keep one of them")
+
+    def conversations(self, person: int, stream: str) -> Iterator[Conversation]:
+        """The endless conversations of one person; each depends on its own names alone, never on those before."""
+        language, _ = self._languages.of(person)
+        offset = number_of(self.seed, stream, self.persona, "openings")
+        number = 0
+        while True:
+            names = (self.seed, stream, self.persona, person, number)
+            begin = opening(LANGUAGES[language], number * PEOPLE_MAX + person, offset)
+            yield self._conversation(names, language, begin)
+            number += 1
+
+    def expected(self) -> Expected:
+        """The means of what is asked, by the distributions."""
+        turns, prompt_tokens = mean_count(self.turns), mean_count(self.prompt_tokens)
+        if self.first_prompt_tokens is not None:
+            prompt_tokens += (mean_count(self.first_prompt_tokens) - prompt_tokens) / turns
+        return Expected(
+            turns=turns,
+            think_s=mean(self.think_s),
+            prompt_tokens=prompt_tokens,
+            output_tokens=mean_count(self.output_tokens),
+        )
+
+    def _conversation(self, names: tuple[str | int, ...], language: str, begin: str) -> Conversation:
+        """One conversation. Lengths, pauses and words have a random stream each, so that none moves the others."""
+        lengths, pauses, words = (random_stream(*names, kind) for kind in ("lengths", "pauses", "words"))
+        turns = draw_count(self.turns, lengths)
+        return Conversation(
+            persona=self.persona,
+            turns=tuple(
+                self._turn(language, begin if turn == 0 else "", lengths, pauses, words) for turn in range(turns)
+            ),
+            system=self._system(language),
+        )
+
+    def _turn(self, language: str, begin: str, lengths: Random, pauses: Random, words: Random) -> Turn:
+        first = begin and self.first_prompt_tokens is not None
+        tokens = draw_count(self.first_prompt_tokens if first else self.prompt_tokens, lengths)  # type: ignore[arg-type]
+        per_word = self._tokens_per_word(language)
+        wanted_words = max(1, round(tokens / per_word))
+        return Turn(
+            text=write(LANGUAGES[language], wanted_words, words, begin, self.ask_long),
+            max_output_tokens=draw_count(self.output_tokens, lengths),
+            think_s=draw(self.think_s, pauses),
+            planned_prompt_tokens=round(wanted_words * per_word),
+        )
+
+    def _tokens_per_word(self, language: str) -> float:
+        return self.tokens_per_word.get(language, LANGUAGES[language].tokens_per_word)
+
+    def _language_weights(self) -> Mapping[str, float]:
+        return {self.languages: 1.0} if isinstance(self.languages, str) else self.languages
+
+    @functools.cached_property
+    def _languages(self) -> Deal:
+        return Deal(self._language_weights(), self.seed, f"{self.persona} languages")
+
+    def _system(self, language: str) -> str:
+        """The shared system prompt: the same text for everybody of this persona, language and seed."""
+        return self._systems[language] if self.system_tokens else self.system
+
+    @functools.cached_property
+    def _systems(self) -> dict[str, str]:
+        return {name: self._made_up_system(name, spoken) for name, spoken in LANGUAGES.items()}
+
+    def _made_up_system(self, name: str, spoken: Language) -> str:
+        rng = random_stream(self.seed, self.persona, "system", name)
+        words = max(1, round(self.system_tokens / self._tokens_per_word(name)))
+        return write(spoken, words, rng, opening(spoken, rng.getrandbits(40), 0), ask=False)
