@@ -8,18 +8,27 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from headcount.records import Sample
+from headcount.records import Gpu, Sample
 
 __all__ = ["SOURCES", "Source"]
 
 SOURCES: dict[str, str] = {
     "host": "headcount.telemetry.host:Host",
     "nvml": "headcount.telemetry.nvml:Nvml",
+    "amd": "headcount.telemetry.amd:Amd",
+    "prometheus": "headcount.telemetry.prometheus:Prometheus",
+    "client": "headcount.telemetry.client:LoadProcess",
 }
 
 
 class Source(Protocol):
     """One place to look."""
+
+    gpus: tuple[Gpu, ...]
+    """The GPUs that count, known once opened; empty for a source that watches something else."""
+
+    note: str
+    """What a reader should know of what is watched ("2 of 4 GPUs: …"); empty for nothing."""
 
     def open(self) -> str | None:
         """Start looking. None when it works, else one sentence why nothing can be seen here."""
