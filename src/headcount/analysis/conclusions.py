@@ -42,6 +42,8 @@ class ClauseResult(msgspec.Struct, frozen=True):
     """Interval of the miss fraction, made wide enough for the dependence between requests and for interim looks."""
     decision: str
     """``holds``, ``fails`` or ``undecided``."""
+    n_effective: float | None = None
+    """What n clustered outcomes are worth in independent ones; None when nothing is known of their dependence."""
 
 
 class LevelSummary(msgspec.Struct, frozen=True):
@@ -89,6 +91,10 @@ class LevelSummary(msgspec.Struct, frozen=True):
     kv_used_max_fraction: float | None = None
     ttft_by_turn_s: dict[int, float] = {}
     """Median TTFT by turn number."""
+    turn_cycle_s: float | None = None
+    """Mean time from one scheduled turn of a person to the next: answer and pause."""
+    first_requests: Quantiles | None = None
+    """TTFT (of whole answers: E2E) of what was scheduled before the steady window: start-up and warm-up, kept apart."""
 
 
 class Limits(msgspec.Struct, frozen=True):

@@ -1,0 +1,1 @@
+"""Statistics as pure functions of numbers, each with its source. Knows nothing of requests, levels and people."""

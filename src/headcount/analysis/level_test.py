@@ -1,0 +1,185 @@
+"""Whether one level holds its service level: the steady window, its blocks, and the decision after each look.
+
+Pure: the same function decides while a level runs and when its facts are read years later. Knows nothing of
+cautions and of other levels.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import msgspec
+import numpy as np
+
+from headcount.analysis.conclusions import ClauseResult
+from headcount.analysis.table import Flags, Floats, Integers, Rows
+from headcount.records import Level
+from headcount.slo import Clause
+from headcount.stats.proportion import anytime_interval, overdispersion, smallest_telling_n
+
+__all__ = ["Window", "decide", "judge_clause", "steady_window", "turn_cycle_s"]
+
+ERROR = 0.05
+"""Of each wrong decision: that a level which fails holds, and that one which holds fails."""
+CONFIRM_ERROR = 0.35
+"""Of one visit that confirms: three that must all hold are wrong together at most 0.35 ** 3 = 4.3 % of the time."""
+MAX_BLOCKS = 16
+"""More blocks than this are merged: longer ones see more of the dependence."""
+PRIOR_DISPERSION, PRIOR_BLOCKS = 2.0, 4.0
+"""What is believed of the dependence before it is seen; see docs/explanation/statistics.md."""
+TAIL_SHARE = 0.2
+"""Where fewer miss than this, dependence is measured on this upper share of the values: there is more to see."""
+
+
+class Window(msgspec.Struct, frozen=True):
+    """The part of a level that counts."""
+
+    began_at_s: float
+    ended_at_s: float
+    cycle_s: float
+    """Mean turn cycle, the least length of a block."""
+
+    @property
+    def length_s(self) -> float:
+        """Seconds from its beginning to its end."""
+        return max(0.0, self.ended_at_s - self.began_at_s)
+
+    @property
+    def blocks(self) -> int:
+        """How many blocks it is cut into: each at least one turn cycle, at most ``MAX_BLOCKS``."""
+        return min(MAX_BLOCKS, math.floor(self.length_s / self.cycle_s + 1e-9)) if self.cycle_s > 0 else 0
+
+    def block_of(self, at_s: Floats) -> Integers:
+        """Which block each instant falls into; instants outside count to the nearest."""
+        if self.blocks < 1:
+            return np.zeros(len(at_s), np.intp)
+        place = np.floor((at_s - self.began_at_s) / self.length_s * self.blocks).astype(np.intp)
+        return np.asarray(np.clip(place, 0, self.blocks - 1))
+
+
+def turn_cycle_s(rows: Rows) -> float | None:
+    """Mean time from one scheduled turn to the next, answer and pause, over what has ended; None when nothing has."""
+    ended = ~rows.cut
+    if not ended.any():
+        return None
+    return float(np.mean(rows.age_s[ended] + np.nan_to_num(rows.think_s[ended])))
+
+
+def steady_window(level: Level, rows: Rows, ended_at_s: float) -> Window | None:
+    """From one turn cycle after everybody has started; None while that has not come.
+
+    When nothing has ended at all, everything since the start is the window: what was cut then says enough.
+    """
+    if level.started_at_s is None or ended_at_s <= level.started_at_s:
+        return None
+    since_start = rows.where(rows.ended_at_s >= level.started_at_s)
+    cycle_s = turn_cycle_s(since_start) or turn_cycle_s(rows)
+    if cycle_s is None or cycle_s <= 0.0:
+        nothing_ended = len(rows) > 0 and bool(rows.cut.all())
+        return Window(level.started_at_s, ended_at_s, ended_at_s - level.started_at_s) if nothing_ended else None
+    began_at_s = level.started_at_s + cycle_s
+    return Window(began_at_s, ended_at_s, cycle_s) if began_at_s < ended_at_s else None
+
+
+def decide(
+    level: Level, inside: Rows, cut: Rows, window: Window, slo: Sequence[Clause]
+) -> tuple[str, tuple[ClauseResult, ...]]:
+    """``holds``, ``fails`` or ``undecided`` for the requests that ended ``inside`` the steady window, and each clause's
+    part in it. ``cut`` are those that were cut at its end.
+
+    Any clause that fails fails the level; all must hold. Nothing is decided before the people of the level have been
+    heard: each has finished a turn, all but a twentieth of them where there are twenty or more.
+    """
+    error = CONFIRM_ERROR if level.purpose == "confirm" else ERROR
+    results = tuple(
+        _settle(
+            judge_clause(inside, window, clause, place, error),
+            judge_clause(_joined(inside, cut.where(cut.missed(place))), window, clause, place, error),
+        )
+        for place, clause in enumerate(slo)
+    )
+    needed = level.users - level.users // 20
+    decisions = {result.decision for result in results}
+    if "fails" in decisions and window.blocks >= 1 and _people(inside, cut) >= needed:
+        return "fails", results
+    holds = decisions == {"holds"} and window.blocks >= 2 and _people(inside) >= needed
+    return ("holds" if holds else "undecided"), results
+
+
+def _people(*parts: Rows) -> int:
+    return len(np.unique(np.concatenate([part.person for part in parts])))
+
+
+def _joined(inside: Rows, late: Rows) -> Rows:
+    return inside.joined(late) if len(late) else inside
+
+
+def _settle(ended: ClauseResult, with_cut: ClauseResult) -> ClauseResult:
+    """Cut requests count against a clause, never for it: they may take a hold away or make a level fail.
+
+    A hold stands as long as the share of misses stays within what is allowed with them: near the limit a few people
+    always wait beyond their bound, and as many as are cut at the end were in flight at the beginning.
+    """
+    if ended.decision == "holds" and with_cut.misses <= with_cut.allowed_fraction * with_cut.n:
+        return ended
+    return msgspec.structs.replace(with_cut, decision="undecided") if with_cut.decision == "holds" else with_cut
+
+
+def judge_clause(inside: Rows, window: Window, clause: Clause, place: int, error: float) -> ClauseResult:
+    """One clause over the steady window: its share of misses, how sure that is, what follows.
+
+    ``place`` is the clause's in the table's service level, ``error`` that of taking a failing level for a good one.
+    """
+    judged = inside.judged(place)
+    missed = inside.missed(place) & judged
+    n, misses = int(judged.sum()), int(missed.sum())
+    if n == 0:
+        return ClauseResult(clause.text, 0, 0, clause.allowed_fraction, None, 0.0, 1.0, "undecided", 0.0)
+    dispersion = _dispersion(inside, window, clause, judged, missed)
+    n_effective = n / dispersion
+    low, _ = anytime_interval(misses / dispersion, n_effective, ERROR)
+    _, high = anytime_interval(misses / dispersion, n_effective, error)
+    return ClauseResult(
+        clause.text,
+        n,
+        misses,
+        clause.allowed_fraction,
+        misses / n,
+        low,
+        high,
+        _decision(clause, n, misses, low, high),
+        n_effective,
+    )
+
+
+def _decision(clause: Clause, n: int, misses: int, low: float, high: float) -> str:
+    allowed = clause.allowed_fraction
+    if low > allowed:
+        return "fails"
+    if clause.metric == "errors":
+        # Rare errors are a guard, not a quantile: to prove them below 1 % would take 300 answers without one.
+        return "holds" if n >= smallest_telling_n(0.05) and misses <= allowed * n else "undecided"
+    return "holds" if n >= smallest_telling_n(allowed) and high <= allowed else "undecided"
+
+
+def _dispersion(
+    inside: Rows,
+    window: Window,
+    clause: Clause,
+    judged: Flags,
+    missed: Flags,
+) -> float:
+    """How many clustered outcomes are worth one independent one, from the variance between blocks."""
+    if window.blocks < 2:
+        return PRIOR_DISPERSION
+    high = missed
+    if clause.metric != "errors" and missed.sum() < TAIL_SHARE * judged.sum():
+        values = inside.metric(clause.metric)
+        known = judged & ~np.isnan(values)
+        if known.any():
+            high = missed | (known & (values > np.quantile(values[known], 1.0 - TAIL_SHARE)))
+    block = window.block_of(inside.ended_at_s)
+    n = np.bincount(block[judged], minlength=window.blocks).astype(float)
+    misses = np.bincount(block[judged & high], minlength=window.blocks).astype(float)
+    return overdispersion(n, misses, prior=PRIOR_DISPERSION, prior_blocks=PRIOR_BLOCKS)

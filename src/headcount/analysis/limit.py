@@ -1,0 +1,85 @@
+"""Where the limit lies, from the summaries of all levels so far: a fit that is local to the boundary.
+
+Shared by the search and the verdict, so that both speak of the same interval. Knows nothing of what comes next.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from headcount.analysis.conclusions import ClauseResult, LevelSummary
+from headcount.stats.crossing import Crossing, crossing
+
+__all__ = ["LimitFit", "believable", "fit_limit", "over_allowed"]
+
+NEAR = 0.35
+"""Levels within this distance of the boundary, in the logarithm of users, count in full."""
+FAR_N = 5.0
+"""What the others count for at most: they say on which side the limit lies, not how steeply the misses rise."""
+_SIDE_PURPOSES = ("burst", "soak", "probe")
+
+
+class LimitFit:
+    """What is believed of the number of people at which the first clause breaks."""
+
+    def __init__(self, parts: Sequence[Crossing]) -> None:
+        self._parts = parts
+
+    def at_least(self, users: float) -> float:
+        """Probability that the limit lies at or above so many people."""
+        return math.prod(part.beyond(math.log(users)) for part in self._parts)
+
+    def quantile(self, share: float) -> float:
+        """The number of people, not whole, below which the limit lies with this probability."""
+        low = min(float(part.x[0]) for part in self._parts)
+        high = max(float(part.x[-1]) for part in self._parts)
+        for _ in range(50):
+            middle = 0.5 * (low + high)
+            if 1.0 - self.at_least(math.exp(middle)) < share:
+                low = middle
+            else:
+                high = middle
+        return math.exp(0.5 * (low + high))
+
+    def interval_users(self, confidence: float = 0.95) -> tuple[float, float]:
+        """Whole numbers of people between which the limit lies."""
+        tail = 0.5 * (1.0 - confidence)
+        return float(math.floor(self.quantile(tail))), float(math.floor(self.quantile(1.0 - tail)))
+
+
+def believable(summaries: Iterable[LevelSummary]) -> list[LevelSummary]:
+    """Levels of the search that were not voided and counted at least one request."""
+    return [s for s in summaries if s.decision != "void" and s.purpose not in _SIDE_PURPOSES and s.n_requests > 0]
+
+
+def over_allowed(summary: LevelSummary) -> bool:
+    """Whether more missed than may, in any clause, decided or not."""
+    return any(c.miss_fraction is not None and c.miss_fraction > c.allowed_fraction for c in summary.clauses)
+
+
+def fit_limit(summaries: Sequence[LevelSummary]) -> LimitFit | None:
+    """Fit each clause that was seen to break somewhere; the limit is where the first of them breaks.
+
+    None when no clause was ever over what is allowed, or no level can be believed.
+    """
+    levels = believable(summaries)
+    names = dict.fromkeys(c.clause for s in levels for c in s.clauses)
+    parts = []
+    for name in names:
+        seen = [(s.users, c) for s in levels for c in s.clauses if c.clause == name and c.n > 0]
+        if any(c.misses > c.allowed_fraction * c.n for _, c in seen):
+            parts.append(_fit_clause(seen))
+    return LimitFit(parts) if parts else None
+
+
+def _fit_clause(seen: list[tuple[int, ClauseResult]]) -> Crossing:
+    x = np.log([float(users) for users, _ in seen])
+    n = np.array([c.n if c.n_effective is None else c.n_effective for _, c in seen], float)
+    misses = n * np.array([c.misses / c.n for _, c in seen])
+    share = min(max(seen[0][1].allowed_fraction, 1e-4), 1.0 - 1e-4)
+    first = crossing(x, n, misses, share)
+    weight = np.where(np.abs(x - first.quantile(0.5)) <= NEAR, 1.0, np.minimum(1.0, FAR_N / np.maximum(n, 1e-9)))
+    return crossing(x, n * weight, misses * weight, share)

@@ -1,0 +1,183 @@
+"""What one level showed: its facts in, a ``LevelSummary`` out. Knows nothing of other levels."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from headcount.analysis.cautions import Evidence, cautions_of
+from headcount.analysis.conclusions import LevelSummary, Quantiles
+from headcount.analysis.level_test import Window, decide, steady_window, turn_cycle_s
+from headcount.analysis.table import Floats, RequestTable, Rows
+from headcount.records import Level, Sample
+from headcount.slo import Clause
+from headcount.stats.proportion import smallest_telling_n
+from headcount.stats.quantile import quantile
+
+__all__ = ["summarize"]
+
+_NOTHING = Quantiles(0, None, None, None)
+
+
+def summarize(
+    level: Level,
+    table: RequestTable,
+    samples: Sequence[Sample],
+    slo: tuple[Clause, ...],
+    *,
+    ended_at_s: float | None = None,
+) -> LevelSummary:
+    """Summarise a level from its requests (``table`` holds no others) and the samples taken meanwhile.
+
+    Works while the level runs: ``ended_at_s`` is then now. ``decision`` says whether it may stop. Counted are the
+    requests that ended inside the steady window; those cut at its end count against a clause whose bound they
+    had already passed, and never for one.
+    """
+    until_s = _until_s(level, table, ended_at_s)
+    rows = table.rows()
+    window = steady_window(level, rows, until_s)
+    ended = ~rows.cut & (rows.ended_at_s <= until_s)
+    if window is None:
+        inside = rows.where(np.zeros(len(rows), bool))
+        window = Window(until_s, until_s, turn_cycle_s(rows) or 0.0)
+        steady_at_s = None
+    else:
+        inside = rows.where(ended & (rows.ended_at_s > window.began_at_s))
+        steady_at_s = window.began_at_s
+    decision, results = decide(level, inside, _cut_late(rows, window), window, slo)
+    facts = _facts(level, rows, inside, window)
+    cautions = cautions_of(Evidence(level, rows, inside, window, tuple(samples), slo, table.first_error))
+    if any(caution.fatal for caution in cautions):
+        decision = "void"
+    return LevelSummary(
+        index=level.index,
+        users=level.users,
+        purpose=level.purpose,
+        condition=level.condition,
+        decision=decision,
+        clauses=results,
+        cautions=cautions,
+        n_requests=len(inside),
+        error_kinds=_error_kinds(inside),
+        n_errors=int((~inside.good).sum()),
+        first_error=table.first_error,
+        began_at_s=level.began_at_s,
+        steady_at_s=steady_at_s,
+        ended_at_s=until_s,
+        window_s=window.length_s,
+        **facts,
+        **_server_facts(samples, window),
+    )
+
+
+def _until_s(level: Level, table: RequestTable, ended_at_s: float | None) -> float:
+    """When the level stopped sending; now while it runs; its last fact when neither is known."""
+    if level.stopped_at_s is not None:
+        return level.stopped_at_s
+    if ended_at_s is not None:
+        return ended_at_s
+    ends_at_s = table.rows().ended_at_s
+    return float(ends_at_s[-1]) if len(ends_at_s) else level.began_at_s
+
+
+def _cut_late(rows: Rows, window: Window) -> Rows:
+    """Requests that were cut at the level's end: what is known of the slow ones."""
+    return rows.where(rows.cut & (rows.ended_at_s > window.began_at_s))
+
+
+def _facts(level: Level, rows: Rows, inside: Rows, window: Window) -> dict[str, Any]:
+    """Everything that is a mean, a rate or a quantile over the steady window."""
+    good = inside.where(inside.good)
+    length_s, n = window.length_s, len(inside)
+    rate = n / length_s if length_s > 0 and n else None
+    cycle_s = turn_cycle_s(inside)
+    tokens = good.output_tokens[good.output_tokens >= 0]
+    prompts = good.prompt_tokens[good.prompt_tokens >= 0]
+    tpot_s = _known(good.tpot_s)
+    delays_s = _known(inside.send_delay_s)
+    before = rows.where(~rows.cut & (rows.scheduled_at_s < window.began_at_s))
+    first = _known(before.ttft_s) if before.streamed.any() else _known(before.e2e_s)
+    return {
+        "ttft_s": _quantiles(_waits(inside, inside.ttft_s)),
+        "tpot_s": _quantiles(tpot_s),
+        "e2e_s": _quantiles(_waits(inside, inside.e2e_s)),
+        "max_gap_s": _quantiles(_known(inside.max_gap_s)),
+        "output_tokens_per_s": float(tokens.sum()) / length_s if length_s > 0 and len(tokens) else None,
+        "requests_per_s": rate,
+        "user_tokens_per_s": float(np.median(1.0 / tpot_s[tpot_s > 0])) if (tpot_s > 0).any() else None,
+        "in_flight_mean": _in_flight(level, rows, inside, window),
+        "prompt_tokens_mean": float(prompts.mean()) if len(prompts) else None,
+        "output_tokens_mean": float(tokens.mean()) if len(tokens) else None,
+        "tokens_estimated": bool(inside.estimated.any()),
+        "goodput_per_s": _goodput(inside, window),
+        "littles_users": rate * cycle_s if rate is not None and cycle_s is not None else None,
+        "send_delay_p99_s": quantile(delays_s, 0.99),
+        "ttft_by_turn_s": _ttft_by_turn(inside),
+        "turn_cycle_s": cycle_s,
+        "first_requests": _quantiles(first) if len(first) else None,
+    }
+
+
+def _known(values: Floats) -> Floats:
+    return values[~np.isnan(values)]
+
+
+def _waits(inside: Rows, values: Floats) -> Floats:
+    """Known values; a request that ran into a time-out waited longer than anybody: it enters as infinite."""
+    timed_out = inside.of_kind("timeout") & np.isnan(values)
+    return np.concatenate([_known(values), np.full(int(timed_out.sum()), np.inf, values.dtype)])
+
+
+def _quantiles(values: Floats) -> Quantiles:
+    n = len(values)
+    if n == 0:
+        return _NOTHING
+    return Quantiles(
+        n, quantile(values, 0.5), quantile(values, 0.95), quantile(values, 1.0), n >= smallest_telling_n(0.05)
+    )
+
+
+def _in_flight(level: Level, rows: Rows, inside: Rows, window: Window) -> float | None:
+    """Mean number in flight: from the overlap of every request with the window once the level is over; before,
+    when the unfinished ones are not known yet, by Little's law."""
+    if window.length_s <= 0.0 or len(inside) == 0:
+        return None
+    if level.stopped_at_s is None:
+        return float(inside.age_s.sum()) / window.length_s
+    overlap_s = np.minimum(rows.ended_at_s, window.ended_at_s) - np.maximum(rows.scheduled_at_s, window.began_at_s)
+    return float(np.maximum(overlap_s, 0.0).sum()) / window.length_s
+
+
+def _goodput(inside: Rows, window: Window) -> float | None:
+    if window.length_s <= 0.0 or len(inside) == 0:
+        return None
+    bad = ~inside.good
+    for place in range(inside.clauses):
+        bad |= inside.missed(place)
+    return float((~bad).sum()) / window.length_s
+
+
+def _ttft_by_turn(inside: Rows) -> dict[int, float]:
+    known = inside.where(~np.isnan(inside.ttft_s))
+    return {int(turn): float(np.median(known.ttft_s[known.turn == turn])) for turn in np.unique(known.turn)}
+
+
+def _error_kinds(inside: Rows) -> dict[str, int]:
+    counts = np.bincount(inside.error, minlength=len(inside.kinds))
+    return {kind: int(count) for kind, count in zip(inside.kinds, counts, strict=True) if kind and count}
+
+
+def _server_facts(samples: Sequence[Sample], window: Window) -> dict[str, Any]:
+    def values(name: str) -> list[float]:
+        return [s.value for s in samples if s.name == name and window.began_at_s <= s.at_s <= window.ended_at_s]
+
+    running, waiting = values("server_running_requests"), values("server_waiting_requests")
+    used, lags = values("server_kv_used_fraction"), values("client_loop_lag_s")
+    return {
+        "server_running_max": max(running, default=None),
+        "server_waiting_mean": float(np.mean(waiting)) if waiting else None,
+        "kv_used_max_fraction": max(used, default=None),
+        "loop_lag_p99_s": quantile(np.asarray(lags), 0.99),
+    }

@@ -1,0 +1,221 @@
+"""The requests of one level in packed columns, so that a level of 100,000 requests is summarised in a blink.
+
+Holds facts and the flags that ``slo.meets`` gives, 54 bytes a request. Knows nothing of windows and decisions.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from headcount.metrics import e2e_s, max_chunk_gap_s, send_delay_s, ttft_s
+from headcount.records import Request
+from headcount.slo import Clause, meets
+
+__all__ = ["RequestTable", "Rows"]
+
+Floats = npt.NDArray[np.floating[Any]]
+Integers = npt.NDArray[np.integer[Any]]
+Flags = npt.NDArray[np.bool_]
+
+_NAN = float("nan")
+_STREAMED, _ESTIMATED, _COALESCED, _SHORT_PROMPT = 1, 2, 4, 8
+_MAX_CLAUSES = 16
+
+
+class Rows:
+    """Columns of some requests as numpy arrays, in order of their ends. Not-a-number or -1 stands for unknown."""
+
+    def __init__(
+        self, columns: dict[str, npt.NDArray[Any]], chosen: npt.NDArray[Any], kinds: tuple[str, ...], clauses: int
+    ) -> None:
+        self._columns, self._chosen = columns, chosen
+        self.kinds = kinds
+        """``kinds[code]`` names what ``error`` holds; 0 is success."""
+        self.clauses = clauses
+        """How many clauses ``judged`` and ``missed`` know."""
+        self.person: Integers = columns["person"][chosen]
+        self.turn: Integers = columns["turn"][chosen]
+        self.scheduled_at_s: Floats = columns["scheduled_at_s"][chosen]
+        self.age_s: Floats = columns["age_s"][chosen]
+        """From scheduled to the end, whatever the end was."""
+        self.ttft_s: Floats = columns["ttft_s"][chosen]
+        self.e2e_s: Floats = columns["e2e_s"][chosen]
+        self.max_gap_s: Floats = columns["max_gap_s"][chosen]
+        self.think_s: Floats = columns["think_s"][chosen]
+        self.send_delay_s: Floats = columns["send_delay_s"][chosen]
+        self.prompt_tokens: Integers = columns["prompt_tokens"][chosen]
+        self.output_tokens: Integers = columns["output_tokens"][chosen]
+        self.max_output_tokens: Integers = columns["max_output_tokens"][chosen]
+        self.error: Integers = columns["error"][chosen]
+        self._flags: Integers = columns["flags"][chosen]
+        self._judged: Integers = columns["judged"][chosen]
+        self._missed: Integers = columns["missed"][chosen]
+
+    def __len__(self) -> int:
+        return len(self.age_s)
+
+    def where(self, chosen: Flags) -> Rows:
+        """The requests for which ``chosen`` is true."""
+        return Rows(self._columns, self._chosen[chosen], self.kinds, self.clauses)
+
+    def joined(self, other: Rows) -> Rows:
+        """These and others of the same table."""
+        return Rows(self._columns, np.concatenate([self._chosen, other._chosen]), self.kinds, self.clauses)
+
+    @property
+    def ended_at_s(self) -> Floats:
+        """When each ended, whatever the end was."""
+        return np.asarray(self.scheduled_at_s + self.age_s)
+
+    @property
+    def tpot_s(self) -> Floats:
+        """As ``metrics.tpot_s``: (last output - first output) / (output tokens - 1)."""
+        tokens = np.where(self.output_tokens >= 2, self.output_tokens - 1.0, np.nan)
+        return np.asarray((self.e2e_s - self.ttft_s) / tokens)
+
+    @property
+    def good(self) -> Flags:
+        """Which succeeded."""
+        return np.asarray(self.error == 0, bool)
+
+    @property
+    def cut(self) -> Flags:
+        """Which were still running when their level ended."""
+        return self.of_kind("cut")
+
+    @property
+    def streamed(self) -> Flags:
+        """Which were asked for as a stream."""
+        return np.asarray(self._flags & _STREAMED, bool)
+
+    @property
+    def estimated(self) -> Flags:
+        """Whose tokens were counted by the client, not the server."""
+        return np.asarray(self._flags & _ESTIMATED, bool)
+
+    @property
+    def coalesced(self) -> Flags:
+        """Whose output events came several in one read."""
+        return np.asarray(self._flags & _COALESCED, bool)
+
+    @property
+    def short_prompt(self) -> Flags:
+        """Whose prompt cost the server less than 80 % of what the text of its last turn alone was planned to cost."""
+        return np.asarray(self._flags & _SHORT_PROMPT, bool)
+
+    def of_kind(self, kind: str) -> Flags:
+        """Which ended with this kind of error."""
+        code = self.kinds.index(kind) if kind in self.kinds else -1
+        return np.asarray(self.error == code, bool)
+
+    def judged(self, clause: int) -> Flags:
+        """Which say something about the clause of this place in the service level."""
+        return np.asarray(self._judged >> clause & 1, bool)
+
+    def missed(self, clause: int) -> Flags:
+        """Which miss it; false where they say nothing."""
+        return np.asarray(self._missed >> clause & 1, bool)
+
+    def metric(self, name: str) -> Floats:
+        """A metric by its name in a clause; ``first_answer`` is as good as its TTFT for measuring dependence."""
+        return {"e2e": self.e2e_s, "tpot": self.tpot_s, "max_gap": self.max_gap_s}.get(name, self.ttft_s)
+
+
+class RequestTable:
+    """Grows by ``add``; gives ``rows``. All requests belong to one level and are judged by one service level."""
+
+    def __init__(self, slo: Sequence[Clause] = ()) -> None:
+        self._slo = tuple(slo)
+        if len(self._slo) > _MAX_CLAUSES:
+            raise ValueError(f"a service level has at most {_MAX_CLAUSES} clauses")
+        self._columns: dict[str, array[Any]] = {
+            name: array(code)
+            for name, code in {
+                "person": "I",
+                "turn": "H",
+                "scheduled_at_s": "d",
+                "age_s": "f",
+                "ttft_s": "f",
+                "e2e_s": "f",
+                "max_gap_s": "f",
+                "think_s": "f",
+                "send_delay_s": "f",
+                "prompt_tokens": "i",
+                "output_tokens": "i",
+                "max_output_tokens": "H",
+                "error": "B",
+                "flags": "B",
+                "judged": "H",
+                "missed": "H",
+            }.items()
+        }
+        self._appends = tuple(column.append for column in self._columns.values())
+        self._kinds: dict[str | None, int] = {None: 0}
+        self.first_error: str | None = None
+        """What the first failed request (a cut one has not failed) was told, or its kind where nothing was said."""
+
+    def __len__(self) -> int:
+        return len(self._columns["person"])
+
+    @property
+    def slo(self) -> tuple[Clause, ...]:
+        """The clauses by which the requests are judged."""
+        return self._slo
+
+    def add(self, request: Request) -> None:
+        """Take in one request, in the order of their ends where possible."""
+        judged = missed = 0
+        for place, clause in enumerate(self._slo):
+            met = meets(request, clause)
+            if met is not None:
+                judged |= 1 << place
+                missed |= (not met) << place
+        error = request.error
+        if error is not None and error != "cut" and self.first_error is None:
+            self.first_error = request.error_text or error
+        values = (
+            request.person,
+            request.turn,
+            request.scheduled_at_s,
+            request.ended_at_s - request.scheduled_at_s,
+            _or_nan(ttft_s(request)),
+            _or_nan(e2e_s(request)),
+            _or_nan(max_chunk_gap_s(request)),
+            _or_nan(request.think_s),
+            _or_nan(send_delay_s(request)),
+            -1 if request.prompt_tokens is None else request.prompt_tokens,
+            -1 if request.output_tokens is None else request.output_tokens,
+            min(request.max_output_tokens or 0, 65535),
+            self._kinds.setdefault(error, len(self._kinds)),
+            _flags(request),
+            judged,
+            missed,
+        )
+        for append, value in zip(self._appends, values, strict=True):
+            append(value)
+
+    def rows(self) -> Rows:
+        """All requests so far, in order of their ends; a copy, so that the table may grow on."""
+        columns = {name: np.array(column) for name, column in self._columns.items()}
+        order = np.argsort(columns["scheduled_at_s"] + columns["age_s"], kind="stable")
+        kinds = tuple(kind or "" for kind in self._kinds)
+        return Rows(columns, order, kinds, len(self._slo))
+
+
+def _or_nan(value: float | None) -> float:
+    return _NAN if value is None else value
+
+
+def _flags(request: Request) -> int:
+    planned, seen = request.planned_prompt_tokens, request.prompt_tokens
+    return (
+        _STREAMED * request.streamed
+        | _ESTIMATED * (request.token_source == "client")
+        | _COALESCED * request.coalesced
+        | _SHORT_PROMPT * (planned is not None and seen is not None and seen < 0.8 * planned)
+    )

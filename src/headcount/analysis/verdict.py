@@ -1,0 +1,128 @@
+"""How many people, with what confidence, what gives out first: all summaries in, one ``Verdict`` out."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from headcount.analysis.cause import find_cause
+from headcount.analysis.conclusions import Caution, LevelSummary, Limits, Verdict
+from headcount.analysis.limit import believable, fit_limit
+from headcount.analysis.search import next_level, standings
+from headcount.slo import Clause
+
+__all__ = ["judge"]
+
+
+def judge(
+    summaries: Sequence[LevelSummary], limits: Limits, slo: tuple[Clause, ...], *, headroom: float = 0.25
+) -> Verdict:
+    """Judge a search, or fixed levels, finished or not.
+
+    ``headroom`` is the share of throughput to keep free at the recommended number of people.
+    """
+    levels = tuple(summaries)
+    trusted_levels = believable(levels)
+    complete = next_level(levels, limits) is None and bool(levels)
+    limit, confirmations = _limit(levels)
+    failing = [s.users for s in trusted_levels if s.decision == "fails"]
+    fails_at = min((users for users in failing if limit is None or users > limit), default=None)
+    fit = fit_limit(levels)
+    interval = fit.interval_users() if fit is not None and limit is not None else None
+    if interval is not None and limit is not None:
+        interval = (min(interval[0], float(limit)), max(interval[1], float(limit)))
+    at_least = limit is not None and limit > 0 and fails_at is None
+    recommended = _recommended(levels, limit, interval, headroom)
+    cause = find_cause(levels, limit)
+    trusted = bool(trusted_levels) and limit is not None
+    return Verdict(
+        limit_users=limit,
+        at_least=at_least,
+        limit_interval_users=None if at_least else interval,
+        recommended_users=recommended,
+        fails_at_users=fails_at,
+        confirmations=confirmations,
+        cause=cause.name,
+        cause_sentence=cause.sentence,
+        advice=cause.advice,
+        cautions=_cautions(levels, complete, confirmations, limits, limit),
+        trusted=trusted,
+        complete=complete,
+        sentence=_sentence(limit, at_least, interval, recommended, trusted),
+        levels=levels,
+    )
+
+
+def _limit(levels: Sequence[LevelSummary]) -> tuple[int | None, int]:
+    """The largest level that held in every visit, with no failing level below it, and how often it held."""
+    known = standings(levels)
+    over = min((s.users for s in known.values() if s.failed), default=math.inf)
+    held = [s for s in known.values() if s.held and s.clean and s.users < over]
+    most = max((s.held for s in held), default=0)
+    if held:
+        # Fewer visits than the best confirmed level are not enough, unless nothing was confirmed twice.
+        best = max((s for s in held if s.held >= min(most, 3)), key=lambda s: s.users)
+        return best.users, best.held
+    return (0, 0) if 1 in known and known[1].failed else (None, 0)
+
+
+def _recommended(
+    levels: Sequence[LevelSummary], limit: int | None, interval: tuple[float, float] | None, headroom: float
+) -> int | None:
+    """The largest number whose throughput stays under (1 - headroom) of that at the lower end of the interval."""
+    if not limit:
+        return limit
+    low = min(float(limit), interval[0]) if interval is not None else float(limit)
+    points = {0.0: 0.0}
+    for users, standing in standings(levels).items():
+        rates = [s.requests_per_s for s in believable(levels) if s.users == users and s.requests_per_s is not None]
+        if rates and standing.users <= max(limit, low):
+            points[float(users)] = sum(rates) / len(rates)
+    target = (1.0 - headroom) * _interpolated(points, low)
+    fitting = [users for users in range(1, int(max(low, 1.0)) + 1) if _interpolated(points, users) <= target + 1e-9]
+    return max(fitting, default=1 if low >= 1.0 else 0)
+
+
+def _interpolated(points: dict[float, float], users: float) -> float:
+    """Throughput at so many people, straight lines between measured levels."""
+    known = sorted(points)
+    if users >= known[-1]:
+        return points[known[-1]] * (users / known[-1] if known[-1] > 0 else 1.0)
+    right = next(u for u in known if u > users)
+    left = max(u for u in known if u <= users)
+    return points[left] + (points[right] - points[left]) * (users - left) / (right - left)
+
+
+def _cautions(
+    levels: Sequence[LevelSummary], complete: bool, confirmations: int, limits: Limits, limit: int | None
+) -> tuple[Caution, ...]:
+    """Those of the levels, and what the whole search left open."""
+    found = [caution for level in levels for caution in level.cautions]
+    if limit and not limits.levels and confirmations < limits.confirmations:
+        found.append(
+            Caution(
+                "not-confirmed",
+                f"{limit} people held {confirmations} time{'s' if confirmations != 1 else ''}, "
+                f"not the {limits.confirmations} times asked for",
+                "give it more time (--max-time)",
+            )
+        )
+    if not complete:
+        found.append(Caution("not-finished", "the search was not finished", "continue it with --resume"))
+    return tuple(found)
+
+
+def _sentence(
+    limit: int | None, at_least: bool, interval: tuple[float, float] | None, recommended: int | None, trusted: bool
+) -> str:
+    if not trusted or limit is None:
+        return "No level could be trusted, so there is no answer."
+    if limit == 0:
+        return "Not even one person is served well."
+    people = "1 person" if limit == 1 else f"{limit} people"
+    if at_least:
+        return f"At least {people} can use this server at once; more were not tried."
+    between = ""
+    if interval is not None and interval[0] != interval[1]:
+        between = f" (95 % interval {interval[0]:.0f} to {interval[1]:.0f})"
+    return f"{people} can use this server at once{between}; plan for {recommended}."
