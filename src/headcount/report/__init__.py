@@ -2,7 +2,7 @@
 
 A format is a function from a ``Report`` to text. Milliseconds and percent exist only in ``format.py``, and every
 text from outside (a model's name, a server's error) is cleaned or escaped there and in the format's own file.
-Knows nothing of how the facts were stored or the verdict was reached.
+Knows nothing of how the verdict was reached.
 """
 
 from __future__ import annotations
@@ -11,39 +11,24 @@ import importlib
 import os
 import shutil
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
-from typing import Protocol
 
 import msgspec
 
 from headcount.analysis.conclusions import Verdict
 from headcount.errors import ScenarioError
-from headcount.records import Level, Request, RunFacts, Sample
+from headcount.records import RunFacts
 from headcount.report.words import language_of
+from headcount.store import Run, open_run
 
-__all__ = ["FORMATS", "Report", "Run", "write", "write_report"]
+__all__ = ["FORMATS", "Report", "write", "write_report"]
 
 FORMATS: dict[str, str] = {
     "terminal": "headcount.report.terminal:write",
     "json": "headcount.report.as_json:write",
     "markdown": "headcount.report.markdown:write",
 }
-
-
-class Run(Protocol):
-    """What a report reads of a stored run, when it has one."""
-
-    scenario_text: str
-
-    def levels(self) -> list[Level]:
-        """In order of index."""
-
-    def requests(self, level: int | None = None) -> Iterable[Request]:
-        """Of one level, or all; streamed."""
-
-    def samples(self) -> Iterable[Sample]:
-        """All, in order of time; streamed."""
 
 
 class Report(msgspec.Struct, frozen=True):
@@ -71,10 +56,9 @@ def write(name: str, report: Report) -> str:
     return function(report)
 
 
-def write_report(
-    name: str, verdict: Verdict, facts: RunFacts, path: Path, run: Run | None = None, language: str | None = None
-) -> None:
-    """The report on stdout; in colour where stdout is a terminal. The language is the locale's unless given."""
+def write_report(name: str, verdict: Verdict, facts: RunFacts, path: Path, language: str | None = None) -> None:
+    """The report of the run folder ``path`` on stdout; in colour where stdout is a terminal. The language is the
+    locale's unless given."""
     language = language or language_of(os.environ)
     if name == "terminal" and sys.stdout.isatty():
         from rich.console import Console
@@ -85,4 +69,4 @@ def write_report(
         console.print(render(verdict, facts, width=console.width, language=language))
         return
     width = shutil.get_terminal_size((100, 24)).columns
-    sys.stdout.write(write(name, Report(verdict, facts, run, language, width)))
+    sys.stdout.write(write(name, Report(verdict, facts, open_run(path), language, width)))

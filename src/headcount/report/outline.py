@@ -11,7 +11,7 @@ from collections.abc import Callable
 from headcount.analysis.conclusions import Caution, Verdict
 from headcount.records import RunFacts
 from headcount.report.format import moment, number, percent, seconds, tokens_per_s, users_interval
-from headcount.report.rows import Row
+from headcount.report.rows import Row, level_rows
 from headcount.report.words import Words, people
 
 __all__ = ["answer_lines", "cells", "decision", "distinct_cautions", "footnote", "headings", "marks"]
@@ -35,9 +35,9 @@ def answer_lines(verdict: Verdict, facts: RunFacts, _: Words, escape: _Escape) -
     if verdict.recommended_users is not None:
         lines.append((_("Recommended"), _recommended(verdict, verdict.recommended_users, _)))
     if verdict.fails_at_users is not None:
-        failing = people(verdict.fails_at_users, _)
-        cause = escape(_(verdict.cause_sentence))
-        lines.append((_("Gives out first"), _("at {people}: {cause}").format(people=failing, cause=cause)))
+        lines.append((_("Fails at"), _fails_at(verdict, verdict.fails_at_users, _, escape)))
+    if verdict.cause_sentence:
+        lines.append((_("Gives out first"), escape(_(verdict.cause_sentence))))
     lines.append((_("Service level"), " · ".join(map(escape, facts.slo))))
     lines.append((_("Measured"), _measured(facts, escape)))
     return lines
@@ -122,6 +122,17 @@ def _recommended(verdict: Verdict, recommended_users: int, _: Words) -> str:
         share = percent(1 - recommended_users / verdict.limit_users)
         text += _(", {share} below the limit").format(share=share)
     return text
+
+
+def _fails_at(verdict: Verdict, users: int, _: Words, escape: _Escape) -> str:
+    text = people(users, _)
+    row = next((row for row in level_rows(verdict) if row.users == users and row.decision == "fails"), None)
+    if row is None or row.worst is None:
+        return text
+    missed, allowed = percent(row.worst.miss_fraction), percent(row.worst.allowed_fraction)
+    return _("{people}: {missed} miss {clause}, {allowed} may").format(
+        people=text, missed=missed, clause=escape(row.worst.clause), allowed=allowed
+    )
 
 
 def _measured(facts: RunFacts, escape: _Escape) -> str:
