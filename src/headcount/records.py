@@ -23,6 +23,7 @@ __all__ = [
     "Request",
     "RunFacts",
     "Sample",
+    "Stage",
     "Turn",
 ]
 
@@ -45,6 +46,18 @@ ERROR_KINDS = (
 # --- what people say -------------------------------------------------------------------------
 
 
+class Stage(msgspec.Struct, frozen=True):
+    """One step of a turn outside the model: retrieval, a tool, speech. Never inside the answer's times."""
+
+    name: str
+    delay_s: float = 0.0
+    """How long it takes where there is no ``url``."""
+    url: str = ""
+    """A real HTTP GET instead of a delay; empty for none."""
+    after: bool = False
+    """After the answer instead of before the question is sent."""
+
+
 class Turn(msgspec.Struct, frozen=True):
     """One thing a person says, and how long the person pauses after the answer."""
 
@@ -54,6 +67,11 @@ class Turn(msgspec.Struct, frozen=True):
     """Pause after the answer has ended, before the next turn (or conversation) begins."""
     planned_prompt_tokens: int | None = None
     """What the text of this turn alone should cost in the server's tokens; None when not planned."""
+    reading_s_per_token: float = 0.0
+    """Added to ``think_s`` for each token of the answer: reading takes as long as the answer is."""
+    cancel_after_s: float | None = None
+    """The person gives up on an answer that has not ended by then, and goes on; None: waits for it."""
+    stages: tuple[Stage, ...] = ()
 
 
 class Conversation(msgspec.Struct, frozen=True):
@@ -67,6 +85,8 @@ class Conversation(msgspec.Struct, frozen=True):
     """None: the engine's default model."""
     adapter: str | None = None
     streamed: bool = True
+    language: str = ""
+    """A key of the workload's languages; empty when unknown."""
 
 
 Message = dict[str, str]
@@ -191,6 +211,8 @@ class Request(msgspec.Struct, frozen=True, omit_defaults=True):
     """The first 300 characters of what the server or our own network said."""
     think_s: float | None = None
     """The pause that was planned after this answer."""
+    stage_s: dict[str, float] | None = None
+    """What each stage of this turn took, by its name; None without stages."""
 
 
 class Sample(msgspec.Struct, frozen=True, omit_defaults=True):
