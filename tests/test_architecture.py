@@ -9,6 +9,7 @@ import sys
 import types
 import typing
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import msgspec
@@ -37,6 +38,7 @@ def name_of(path: Path) -> str:
 every_module = pytest.mark.parametrize("path", MODULES, ids=name_of)
 
 
+@cache
 def tree_of(path: Path) -> ast.Module:
     """The module, parsed."""
     return ast.parse(path.read_text())
