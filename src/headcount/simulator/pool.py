@@ -1,0 +1,140 @@
+"""The paged memory for keys and values, and the tree of histories kept in it. Counts blocks; knows no time.
+
+Every block is in exactly one of three places: free, held by one sequence, or in the tree. Tree nodes are
+message boundaries: a node's blocks are those between its parent's end and its own, whole blocks only. Nodes
+somebody runs on are locked; the others are let go, least recently used leaf first, when memory is needed.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Hashable
+
+__all__ = ["Node", "Path", "Pool"]
+
+Path = tuple[tuple[Hashable, int], ...]
+"""The message boundaries of a prompt: a key that stands for *everything up to here*, and the tokens up to here."""
+
+
+class Node:
+    """One known history up to a message boundary."""
+
+    __slots__ = ("blocks", "children", "end", "key", "locks", "parent")
+
+    def __init__(self, key: Hashable, end: int, blocks: int, parent: Node | None) -> None:
+        self.key = key
+        self.end = end
+        self.blocks = blocks
+        self.parent = parent
+        self.children = 0
+        self.locks = 0
+
+
+class Pool:
+    """``total`` blocks of ``block_tokens`` tokens."""
+
+    def __init__(self, total: int, block_tokens: int, max_idle: int | None = None) -> None:
+        self.total = total
+        self.block_tokens = block_tokens
+        self.max_idle = max_idle
+        self.held = 0
+        """Blocks held by sequences, outside the tree."""
+        self.in_tree = 0
+        self.locked = 0
+        """Of those in the tree: blocks somebody runs on."""
+        self._nodes: dict[Hashable, Node] = {}
+        self._idle: OrderedDict[Node, None] = OrderedDict()
+
+    @property
+    def available(self) -> int:
+        """Blocks that are free or can be made free."""
+        return self.total - self.held - self.locked
+
+    def find(self, path: Path, most_tokens: int) -> Node | None:
+        """The longest known part of ``path`` that is not longer than ``most_tokens``."""
+        nodes = self._nodes
+        for key, _ in reversed(path):
+            node = nodes.get(key)
+            if node is not None and node.end <= most_tokens:
+                return node
+        return None
+
+    def unlocked_blocks(self, node: Node | None) -> int:
+        """Blocks that locking ``node`` would take from those available."""
+        blocks = 0
+        while node is not None and not node.locks:
+            blocks += node.blocks
+            node = node.parent
+        return blocks
+
+    def lock(self, node: Node) -> None:
+        """Somebody runs on ``node``: it and all before it stay."""
+        self._idle.pop(node, None)
+        above: Node | None = node
+        while above is not None:
+            if not above.locks:
+                self.locked += above.blocks
+            above.locks += 1
+            above = above.parent
+
+    def unlock(self, node: Node) -> None:
+        """Undo one ``lock``; a leaf nobody runs on becomes the most recently used idle one."""
+        above: Node | None = node
+        while above is not None:
+            above.locks -= 1
+            if not above.locks:
+                self.locked -= above.blocks
+            above = above.parent
+        if not node.locks and not node.children:
+            self._idle[node] = None
+            if self.max_idle is not None:
+                while len(self._idle) > self.max_idle:
+                    self._drop()
+
+    def extend(self, node: Node | None, path: Path) -> Node | None:
+        """Put the boundaries of ``path`` beyond ``node`` into the tree, their blocks taken from those held.
+
+        ``node`` must be locked by the caller, whose lock moves to the node returned: the last boundary of ``path``.
+        Blocks of boundaries that somebody else has put there meanwhile become free.
+        """
+        first = node
+        start = node.end if node is not None else 0
+        for key, end in path:
+            if end <= start and key not in self._nodes:
+                continue
+            known = self._nodes.get(key)
+            if known is None:
+                blocks = end // self.block_tokens - start // self.block_tokens
+                known = Node(key, end, blocks, node)
+                if node is not None:
+                    node.children += 1
+                    self._idle.pop(node, None)
+                self._nodes[key] = known
+                self.in_tree += blocks
+                self.held -= blocks
+            elif node is None or known.end > node.end:
+                self.held -= known.end // self.block_tokens - start // self.block_tokens
+            else:
+                continue
+            node, start = known, known.end
+        if node is not first and node is not None:
+            self.lock(node)
+            if first is not None:
+                self.unlock(first)
+        return node
+
+    def make_room(self) -> None:
+        """Let idle histories go until held and kept blocks fit into the total."""
+        while self.held + self.in_tree > self.total and self._idle:
+            self._drop()
+
+    def _drop(self) -> None:
+        node, _ = self._idle.popitem(last=False)
+        del self._nodes[node.key]
+        self.in_tree -= node.blocks
+        parent = node.parent
+        if parent is not None:
+            parent.children -= 1
+            if not parent.children and not parent.locks:
+                self._idle[parent] = None
+                self._idle.move_to_end(parent, last=False)
