@@ -13,6 +13,7 @@ import msgspec
 
 __all__ = [
     "ERROR_KINDS",
+    "FORMAT_VERSION",
     "Conversation",
     "EngineFacts",
     "Gpu",
