@@ -4,7 +4,7 @@
 #   make test    every test, the real server's included
 #   make lint    ruff, mypy --strict, import contracts
 #   make docs    links, console blocks, doctests and glossary hold
-#   make bench   size, start-up and speed claims
+#   make bench   size, start-up and speed claims; studies (benchmarks/study_*.py) take hours and run by hand
 #
 # Each makes its own .venv when there is none, and renews it when pyproject.toml changes.
 
@@ -32,7 +32,7 @@ docs: $(VENV)/.dev-installed
 	$(VENV)/bin/pytest tests/test_docs.py
 
 bench: $(VENV)/.dev-installed
-	@failed=0; for bench in benchmarks/*.py; do $(VENV)/bin/python $$bench || failed=1; done; exit $$failed
+	@failed=0; for bench in $(filter-out benchmarks/study_%,$(sort $(wildcard benchmarks/*.py))); do $(VENV)/bin/python $$bench || failed=1; done; exit $$failed
 
 clean:
 	rm -rf $(VENV) dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis

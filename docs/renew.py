@@ -1,14 +1,17 @@
-"""Run the commands in the docs' ``console`` blocks and renew, or check, the output written under them.
+"""Renew, or check, what the docs show of the code: the output of commands, and the fields of types.
 
-    python docs/renew.py           rewrite every page whose output has changed
-    python docs/renew.py --check   say which pages have, and exit 1
+    python docs/renew.py           rewrite every page where something has changed
+    python docs/renew.py --check   say which pages those are, and exit 1
 
-A page is one session: its commands run in order in one empty folder. In a page, ``...`` stands for any text, for what
-differs from run to run. Blocks marked otherwise (``sh``, ``text``) are not run.
+The commands in a page's ``console`` blocks run in order in one empty folder, and their output is written under them.
+In a page, ``...`` stands for any text, for what differs from run to run. Blocks marked otherwise (``sh``, ``text``) are
+not run. Between ``<!-- fields of module:Class -->`` and ``<!-- end -->`` stands a table of the class's fields.
 """
 
 from __future__ import annotations
 
+import ast
+import importlib.util
 import os
 import re
 import subprocess
@@ -18,6 +21,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 BLOCK = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+FIELDS = re.compile(r"^<!-- fields of (\S+):(\S+) -->\n.*?^<!-- end -->$", re.MULTILINE | re.DOTALL)
 COMMAND_TIMEOUT_S = 100
 
 
@@ -63,14 +67,38 @@ def renewed(block: str, folder: str) -> str:
     return "".join(lines)
 
 
+def fields_table(found: re.Match[str]) -> str:
+    """A row for each field: its name, its type and default as written in the code, and its docstring."""
+    module, name = found.groups()
+    spec = importlib.util.find_spec(module)
+    assert spec is not None
+    assert spec.origin is not None
+    tree = ast.parse(Path(spec.origin).read_text(encoding="utf-8"))
+    body = next(node.body for node in tree.body if isinstance(node, ast.ClassDef) and node.name == name)
+    rows = ["| field | type | default | is |", "|---|---|---|---|"]
+    for field, after in zip(body, [*body[1:], ast.Pass()], strict=True):
+        if not isinstance(field, ast.AnnAssign):
+            continue
+        says = ast.literal_eval(after.value) if isinstance(after, ast.Expr) else ""
+        default = f"`{ast.unparse(field.value)}`" if field.value else ""
+        cells = (
+            f"`{ast.unparse(field.target)}`",
+            f"`{ast.unparse(field.annotation)}`",
+            default,
+            " ".join(says.split()),
+        )
+        rows.append("| " + " | ".join(cell.replace("|", "\\|").replace("``", "`") for cell in cells) + " |")
+    return "\n".join([f"<!-- fields of {module}:{name} -->", *rows, "<!-- end -->"])
+
+
 def renewed_page(text: str) -> str:
-    """A page with all its console blocks renewed, run in one folder of its own."""
+    """A page with its tables of fields and its console blocks renewed."""
     with tempfile.TemporaryDirectory(prefix="headcount-docs-") as folder:
 
         def fresh(found: re.Match[str]) -> str:
             return f"```console\n{renewed(found[1], folder)}```"
 
-        return BLOCK.sub(fresh, text)
+        return BLOCK.sub(fresh, FIELDS.sub(fields_table, text))
 
 
 def main(check: bool) -> int:
@@ -82,7 +110,7 @@ def main(check: bool) -> int:
         if fresh == text:
             continue
         stale += 1
-        print(f"{page.relative_to(ROOT)} {'shows output that has changed' if check else 'renewed'}")
+        print(f"{page.relative_to(ROOT)} {'shows what has changed' if check else 'renewed'}")
         if not check:
             page.write_text(fresh, encoding="utf-8")
     if check and stale:
