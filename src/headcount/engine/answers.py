@@ -193,7 +193,7 @@ class Answer(Exchange):
         elif self.status != 200:
             reply.error, reply.error_text = f"http_{self.status}", self._refusal()
         elif not self._terminal:
-            reply.error, reply.error_text = "truncated", self.failure_text[:300] or "the answer has no end mark"
+            reply.error, reply.error_text = "truncated", self._what_is_missing()
         elif not self.has_output:
             reply.error, reply.error_text = "empty", "a complete answer without any output"
 
@@ -215,6 +215,13 @@ class Answer(Exchange):
             self._take_chunk(chunk)
         elif self.status == 200 and self.failure is None:
             self._fault = f"the answer is not JSON: {rest[:200].decode('utf-8', 'replace')}"
+
+    def _what_is_missing(self) -> str:
+        """Why an answer with status 200 did not come to its end."""
+        coding = self.headers.get("content-encoding", "identity")
+        if coding != "identity":
+            return f"the answer is compressed ({coding}), which was not asked for"
+        return self.failure_text[:300] or "the answer ended without finish_reason or [DONE]"
 
     def _refusal(self) -> str:
         """What a status other than 200 came with."""

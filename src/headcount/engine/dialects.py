@@ -108,17 +108,20 @@ def _error_object(said: dict[str, Any]) -> Any:
 
 def error_text(error: Any) -> str:
     """What an error object of any shape says, in one line of at most 300 characters."""
-    for _ in range(4):
-        if isinstance(error, list) and error:
-            error = error[0]
-        if not isinstance(error, dict):
-            break
+    return " ".join(_said(error, 0).split())[:300]
+
+
+def _said(error: Any, depth: int) -> str:
+    """The message inside; a list's messages one after the other, each with the field it is about."""
+    if isinstance(error, list) and error and depth < 4:
+        return "; ".join(_said(one, depth + 1) for one in error[:5])
+    if isinstance(error, dict) and depth < 4:
         inner = next((error[k] for k in ("message", "msg", "detail", "error", "errors") if error.get(k)), None)
-        if inner is None:
-            break
-        error = inner
-    text = error if isinstance(error, str) else json.dumps(error, ensure_ascii=False, default=str)
-    return " ".join(text.split())[:300]
+        if inner is not None:
+            where = error.get("loc")
+            about = f" ({'.'.join(map(str, where))})" if isinstance(where, list) else ""
+            return _said(inner, depth + 1) + about
+    return error if isinstance(error, str) else json.dumps(error, ensure_ascii=False, default=str)
 
 
 _OVERFLOW = re.compile(

@@ -16,8 +16,9 @@ from headcount.virtual import clock
 __all__ = ["OpenAI"]
 
 PATHS = {"chat": "/v1/chat/completions", "completions": "/v1/completions", "responses": "/v1/responses"}
-COMING_UP = frozenset({"http_429", "http_502", "http_503", "http_504"})
+COMING_UP = frozenset({429, 502, 503, 504})
 """What a server, or a proxy before it, says while the model is being loaded."""
+LOOK_AGAIN_S = 1.0
 
 
 class OpenAI:
@@ -100,10 +101,12 @@ class OpenAI:
     # --- what the session asks before --------------------------------------------------------
 
     async def facts(self) -> EngineFacts:
-        """What ``/v1/models`` tells: models, adapters (those with a parent), the context's length."""
+        """What ``/v1/models`` tells: models, adapters (those with a parent), the context's length.
+
+        Waits while the server says that it is loading.
+        """
         url = self.client.target.url
-        response = await self.client.get("/v1/models")
-        listed = _models(url, response)
+        listed = _models(url, await self._once_there("/v1/models"), self.model)
         models = [m for m in listed if not m.get("parent")]
         adapters = {str(m["id"]): str(m["parent"]) for m in listed if m.get("parent")}
         names = tuple(str(m["id"]) for m in models)
@@ -123,6 +126,23 @@ class OpenAI:
             context_tokens=context if isinstance(context, int) else None,
         )
 
+    async def _once_there(self, path: str) -> Response:
+        """GET, again and again while the server is coming up."""
+        now = clock()
+        began_s = now()
+        while (response := await self.client.get(path)).status in COMING_UP:
+            self._still_patient(now() - began_s, f"status {response.status}")
+            await asyncio.sleep(LOOK_AGAIN_S)
+        return response
+
+    def _still_patient(self, waited_s: float, said: str) -> None:
+        """Raises ``ServerError`` when the model has been waited for too long."""
+        if waited_s > self._load_timeout_s:
+            raise ServerError(
+                f"the model of {self.client.target.url} was not there within {self._load_timeout_s:g} s ({said})",
+                "wait until the server answers, or raise load_timeout_s",
+            )
+
     async def prepare(self, facts: EngineFacts, prompt: Prompt) -> tuple[str, ...]:
         """Send ``prompt`` until a real answer comes, learning from each refusal; see ``Engine.prepare``."""
         if facts.model is not None:
@@ -133,40 +153,41 @@ class OpenAI:
         while True:
             reply = Reply()
             await self.send(prompt, reply)
+            waited_s = now() - began_s
             if reply.error is None:
                 break
-            if reply.error in COMING_UP:
-                if now() - began_s > self._load_timeout_s:
-                    raise ServerError(
-                        f"the model was not there within {self._load_timeout_s:g} s: {reply.error_text}",
-                        "wait until the server answers, or raise load_timeout_s",
-                    )
-                await asyncio.sleep(1.0)
+            if reply.status in COMING_UP:
+                self._still_patient(waited_s, f"{reply.error}: {reply.error_text}")
+                await asyncio.sleep(LOOK_AGAIN_S)
             elif (note := self._learn(reply, prompt)) is not None:
                 notes.append(note)
             else:
                 raise self._refused(reply, facts)
-        waited_s = now() - began_s
         if waited_s > 5.0:
             notes.append(f"the first answer came after {waited_s:.0f} s")
-        return (*notes, *self._observe(prompt, reply))
+        notes += self._observe(prompt, reply)
+        await asyncio.sleep(0.1)
+        if self.client.closed_behind:
+            self.learned["closes_connections"] = True
+            self.client.keep_alive = False
+            notes.append("the server closes the connection behind each answer: every request opens its own")
+        return tuple(notes)
 
     def _learn(self, reply: Reply, prompt: Prompt) -> str | None:
         """Change the request's shape after a refusal; None when there is nothing left to change."""
-        if reply.error not in ("http_400", "http_422", "server_error"):
+        if reply.status not in (400, 422) or reply.error == "context_overflow":
             return None
         text = (reply.error_text or "").lower()
         if "max_completion_tokens" in text and "max_tokens_field" not in self.learned and self._api == "chat":
             self.learned["max_tokens_field"] = "max_completion_tokens"
             return "the server wants max_completion_tokens instead of max_tokens"
-        refused = self.learned.setdefault("refused", [])
-        optional = [f for f in (*self.extras(prompt), "stream_options", "store") if f in self.body(prompt)]
-        named = [field for field in optional if field.lower() in text]
-        drop = named or optional
-        if not drop or reply.error == "server_error":
+        sent = self.body(prompt)
+        optional = [field for field in (*self.extras(prompt), "stream_options", "store") if field in sent]
+        refused = [field for field in optional if field in text] or optional
+        if not refused:
             return None
-        refused.extend(drop)
-        return f"the server refuses {', '.join(drop)}"
+        self.learned["refused"] = [*self.learned.get("refused", ()), *refused]
+        return f"the server refuses {', '.join(refused)}"
 
     def _observe(self, prompt: Prompt, reply: Reply) -> list[str]:
         """What the first good answer shows. Raises ``ServerError`` when it cannot be measured as planned."""
@@ -196,17 +217,22 @@ class OpenAI:
         return ServerError(f"{url} gives no usable answer ({said})", "try the same request by hand")
 
 
-def _models(url: str, response: Response) -> list[dict[str, Any]]:
-    """The entries of ``/v1/models``. Raises ``ServerError`` for anything that is none."""
+def _models(url: str, response: Response, named: str | None) -> list[dict[str, Any]]:
+    """The entries of ``/v1/models``; none when the server has no list but the user has ``named`` a model.
+
+    Raises ``ServerError`` for anything that is no such list.
+    """
     if response.status in (401, 403):
         raise ServerError(f"{url} refuses us (status {response.status})", "give the right API key")
     if response.status != 200:
-        raise ServerError(
-            f"{url}/v1/models answers with status {response.status}", "is this the address of an OpenAI-compatible API?"
-        )
+        if named is not None:
+            return []
+        hint = "is this the address of an OpenAI-compatible API? If it only lacks a list of models, name the model"
+        raise ServerError(f"{url}: /v1/models answers with status {response.status}", hint)
     try:
         said = msgspec.json.decode(response.body, type=dict[str, Any])
     except (msgspec.MsgspecError, RecursionError) as error:
-        raise ServerError(f"{url}/v1/models is not JSON ({response.body[:40]!r})", "is this the right port?") from error
+        start = response.body[:40].decode("utf-8", "replace")
+        raise ServerError(f"{url}: /v1/models is not JSON ({start!r})", "is this the model server's port?") from error
     listed = said.get("data")
     return [m for m in listed if isinstance(m, dict) and m.get("id")] if isinstance(listed, list) else []

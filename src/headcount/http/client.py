@@ -19,10 +19,14 @@ from headcount.http.exchange import Exchange
 from headcount.http.target import Target, parse_url
 from headcount.virtual import clock
 
-__all__ = ["Client", "Counts", "Response"]
+__all__ = ["Client", "Counts", "Response", "descriptors_needed"]
 
 OPEN_AT_ONCE = 16
 """Connections opened at the same time ahead of need: small servers queue few of them (cpp-httplib: 5)."""
+SPARE_DESCRIPTORS = 64
+"""For files, pipes, the event loop and connections that are being closed."""
+BEHIND_S = 0.5
+"""A connection closed within this time of an answer was closed because of its end, not because it idled."""
 OUR_FAULT = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM, errno.EADDRNOTAVAIL})
 """Descriptors, memory or ports ran out on our side."""
 
@@ -49,6 +53,11 @@ class Counts(msgspec.Struct):
     open_peak: int = 0
 
 
+def descriptors_needed(connections: int) -> int:
+    """Open files that a process with so many connections needs, everything else it has open included."""
+    return connections + SPARE_DESCRIPTORS
+
+
 class _Collected(Exchange):
     """Keeps the body."""
 
@@ -70,12 +79,17 @@ class Client:
         self.counts = Counts()
         self.keep_alive = True
         """False once the server was seen closing connections behind good answers: none is kept or opened ahead."""
+        self.closed_behind = False
+        """Whether the server closed the connection at, or right behind, the latest good answer."""
         self._address = parse_url(target.url)
         self._tls = _tls_context(target) if self._address.tls else None
         self._head = _head_lines(target, self._address.host_header)
         self._heads: dict[tuple[str, str], bytes] = {}
         self._idle: dict[Connection, None] = {}
         self._open: set[Connection] = set()
+        self._wanted = 0
+        self._opening: set[asyncio.Task[bool]] = set()
+        self._few_at_once = asyncio.Semaphore(OPEN_AT_ONCE)
         self._places: list[tuple[str, int, socket.AddressFamily]] = []
         self._now = clock()
         self._loop = asyncio.get_running_loop()
@@ -116,47 +130,58 @@ class Client:
                 exchange.ended_at_s = self._now()
 
     async def open(self, wanted: int) -> int:
-        """Have ``wanted`` connections standing ahead of need; returns how many there are.
+        """Have ``wanted`` connections standing ahead of need; returns how many stand.
 
-        Fewer when one cannot be opened (``counts.failed``), none for a server that closes them anyway.
+        Fewer when one cannot be opened (``counts.failed``), and none more for a server that closes them anyway.
+        From now on one that the server closes while it idles is replaced once, so that connecting stays out
+        of what is measured.
         """
+        self._wanted = wanted
         missing = wanted - len(self._open) if self.keep_alive else 0
+        tries = iter(range(missing))
 
         async def some() -> None:
-            nonlocal missing
-            while missing > 0:
-                missing -= 1
-                try:
-                    connection = await self._dial()
-                except OSError:
-                    self.counts.failed += 1
-                    missing = 0
-                    return
-                self._idle[connection] = None
+            for _ in tries:
+                if not await self._open_ahead():
+                    break
 
-        if missing > 0:
-            await asyncio.gather(*(some() for _ in range(min(OPEN_AT_ONCE, missing))))
+        await asyncio.gather(*(some() for _ in range(min(OPEN_AT_ONCE, missing))))
         return len(self._open)
 
     async def close(self) -> None:
         """Close every connection; exchanges under way are lost."""
+        self._wanted = 0
+        for task in self._opening:
+            task.cancel()
         for connection in list(self._open):
             connection.close()
-        await asyncio.sleep(0)
+        await asyncio.sleep(0)  # the event loop closes descriptors in its next turn
         await asyncio.sleep(0)
 
     # --- what connections tell ---------------------------------------------------------------
 
     def on_free(self, connection: Connection, keeps_alive: bool) -> None:
-        """Back into the pool: the one used last is used next, so that the others may age and be closed in peace."""
+        """Back into the pool, or closed. The one used last is used next, so that the others age in peace."""
+        self.closed_behind = not keeps_alive
         if keeps_alive and self.keep_alive:
             self._idle[connection] = None
+        else:
+            connection.close()
 
     def on_gone(self, connection: Connection) -> None:
-        """Not to be used again."""
-        self._idle.pop(connection, None)
+        """Not to be used again; replaced when the server has closed it in a pause."""
         self._open.discard(connection)
         self.counts.open_now = len(self._open)
+        if connection not in self._idle:
+            return
+        del self._idle[connection]
+        idle_s = self._now() - connection.free_at_s
+        if connection.served and idle_s < BEHIND_S:
+            self.closed_behind = True
+        elif connection.served and self.keep_alive and len(self._open) < self._wanted:
+            task = self._loop.create_task(self._open_ahead())
+            self._opening.add(task)
+            task.add_done_callback(self._opening.discard)
 
     # --- inside ------------------------------------------------------------------------------
 
@@ -171,6 +196,17 @@ class Client:
             where = exchange.headers.get("location", "elsewhere")
             raise ServerError(f"{url}{path} redirects to {where}", "redirects are not followed; give the final address")
         return Response(status, exchange.headers, b"".join(exchange.pieces))
+
+    async def _open_ahead(self) -> bool:
+        """One more connection for the pool; False when there is none to be had."""
+        try:
+            async with self._few_at_once:
+                connection = await self._dial()
+        except OSError:
+            self.counts.failed += 1
+            return False
+        self._idle[connection] = None
+        return True
 
     def _new_head(self, method: str, path: str) -> bytes:
         line = f"{method} {self._address.base}{path} HTTP/1.1\r\n".encode("ascii")

@@ -69,7 +69,7 @@ class Connection(asyncio.Protocol):
     @property
     def usable(self) -> bool:
         """Whether a request may be sent, as far as can be known."""
-        return self._transport is not None and self._transport.is_closing() is False
+        return self._transport is not None and not self._transport.is_closing()
 
     async def ask(self, request: bytes, exchange: Exchange, pooled: bool) -> bool:
         """Send ``request`` and fill ``exchange`` until it ends in whatever way.
@@ -80,14 +80,16 @@ class Connection(asyncio.Protocol):
         exchange.restart()
         self._exchange = exchange
         self._pooled = pooled
-        waiter = self._waiter = self._loop.create_future()
+        waiter: asyncio.Future[bool] = self._loop.create_future()
+        self._waiter = waiter
+        self._timer = self._loop.call_later(exchange.patience_s(self._target), self._look_at_the_clock)
         self._send(request, exchange)
-        if not waiter.done():
-            self._timer = self._loop.call_later(self._patience_s(exchange), self._look_at_the_clock)
         try:
             return await waiter
         except asyncio.CancelledError:
-            self._drop()
+            if self._waiter is waiter:  # else the answer had just ended, and somebody else may be asking already
+                self._forget()
+                self.close()
             raise
 
     def close(self) -> None:
@@ -116,11 +118,13 @@ class Connection(asyncio.Protocol):
             exchange.first_byte_at_s = at_s
         try:
             exchange.parser.feed_data(data)  # type: ignore[union-attr]
+        except httptools.HttpParserCallbackError as error:
+            self._end("client", f"headcount could not take the answer in: {error.__context__!r}")
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
             self._end("malformed", f"not HTTP/1.1: {error}")
-            return
-        if exchange.over:
-            self._settle(exchange)
+        else:
+            if exchange.over:
+                self._settle(exchange)
 
     def eof_received(self) -> None:
         """The server sends no more."""
@@ -137,6 +141,7 @@ class Connection(asyncio.Protocol):
         unframed = "content-length" not in exchange.headers and "transfer-encoding" not in exchange.headers
         if error is None and exchange.status is not None and unframed:
             exchange.complete = True
+            exchange.ended_at_s = self._now()
             self._end(None, "")
         elif error is None:
             self._end("lost", "the server closed the connection")
@@ -171,83 +176,55 @@ class Connection(asyncio.Protocol):
         exchange.sent_at_s = self._now()
 
     def _settle(self, exchange: Exchange) -> None:
-        """The answer is over by its framing, or only by what it said: then its framing may follow soon."""
+        """The answer is over: by its framing, or only by what it said, and then the framing's end follows soon."""
         if exchange.complete:
             self._end(None, "")
         elif self._timer is not None:
             self._timer.cancel()
             self._timer = self._loop.call_later(LINGER_S, self._look_at_the_clock)
 
-    def _patience_s(self, exchange: Exchange) -> float:
-        """After how long the clock must be looked at first, whatever comes in between."""
-        total_s = self._target.total_timeout_s if exchange.total_timeout_s is None else exchange.total_timeout_s
-        if exchange.whole:
-            return total_s
-        return min(self._target.first_token_timeout_s, self._target.idle_timeout_s, total_s)
-
     def _look_at_the_clock(self) -> None:
-        """End the exchange when one of its time-outs has passed; else come again when the next one may."""
-        exchange, target = self._exchange, self._target
-        if exchange is None or exchange.began_at_s is None or exchange.sent_at_s is None:
+        """End the exchange when one of its time-outs has passed; else come again when the next one may.
+
+        One timer an exchange, never moved when something arrives: that would cost more than the arrival.
+        """
+        exchange = self._exchange
+        if exchange is None:
             return
         now_s = self._now()
-        total_s = target.total_timeout_s if exchange.total_timeout_s is None else exchange.total_timeout_s
-        due = [(exchange.began_at_s + total_s, f"no end within {total_s:g} s (total time-out)")]
-        if exchange.over and exchange.read_at_s is not None:
-            due.append((exchange.read_at_s + LINGER_S, ""))
-        elif not exchange.whole and not exchange.has_output:
-            wait_s = target.first_token_timeout_s
-            due.append((exchange.sent_at_s + wait_s, f"no output within {wait_s:g} s (first-token time-out)"))
-        elif not exchange.whole and exchange.read_at_s is not None:
-            wait_s = target.idle_timeout_s
-            due.append((exchange.read_at_s + wait_s, f"silent for {wait_s:g} s (idle time-out)"))
-        at_s, text = min(due)
-        if now_s >= at_s - 1e-4:  # uvloop's timers are cut to milliseconds
-            self._end("timeout" if text else None, text)
+        due_at_s, text = exchange.due(self._target, LINGER_S)
+        if now_s < due_at_s:
+            wait_s = min(due_at_s - now_s, exchange.patience_s(self._target))
+            self._timer = self._loop.call_later(wait_s + 0.001, self._look_at_the_clock)  # uvloop cuts to milliseconds
         else:
-            wait_s = at_s - now_s if exchange.whole else min(at_s - now_s, target.idle_timeout_s)
-            self._timer = self._loop.call_later(wait_s + 0.001, self._look_at_the_clock)
-
-    def _drop(self) -> Exchange | None:
-        """Let go of the exchange and of the transport."""
-        exchange = self._exchange
-        self._exchange = self._waiter = None
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        if exchange is not None:
-            exchange.parser = None  # parser and exchange hold each other
-        self.close()
-        return exchange
+            self._end("timeout" if text else None, text)
 
     def _end(self, failure: Failure | None, text: str) -> None:
-        """The exchange has come to its end."""
+        """The exchange has come to its end; its connection is good for another one, or is closed."""
         exchange, waiter = self._exchange, self._waiter
         if exchange is None or waiter is None:
             return
-        self._exchange = self._waiter = None
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        exchange.parser = None  # parser and exchange hold each other
         now_s = self._now()
-        stale = (
-            failure == "lost"
-            and self._pooled
-            and exchange.read_at_s is None
-            and (exchange.sent_at_s is None or now_s - exchange.sent_at_s < STALE_S)
-        )
         if exchange.over and failure != "timeout":
             failure = None
+        stale = failure == "lost" and self._pooled and exchange.read_at_s is None
+        stale = stale and (exchange.sent_at_s is None or now_s - exchange.sent_at_s < STALE_S)
         if not stale:
             exchange.failure, exchange.failure_text = failure, text
-            exchange.ended_at_s = exchange.read_at_s if failure is None and exchange.read_at_s is not None else now_s
+            if exchange.ended_at_s is None:
+                exchange.ended_at_s = now_s if failure or exchange.read_at_s is None else exchange.read_at_s
         if not waiter.done():
             waiter.set_result(not stale)
-        if failure is None and exchange.complete and exchange.keeps_alive:
-            self.served += 1
-            self.free_at_s = now_s
-            self._owner.on_free(self, True)
-        else:
-            self._owner.on_free(self, False)
-            self.close()
+        keeps_alive = failure is None and exchange.complete and exchange.keeps_alive
+        self._forget()
+        self.free_at_s = now_s
+        self.served += 1
+        self._owner.on_free(self, keeps_alive)
+
+    def _forget(self) -> None:
+        """Hold nothing of the exchange any more, nor let it hold its parser, which holds it."""
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._exchange is not None:
+            self._exchange.parser = None
+        self._exchange = self._waiter = self._timer = None

@@ -6,6 +6,8 @@ from typing import Literal
 
 import httptools
 
+from headcount.http.target import Target
+
 __all__ = ["Exchange", "Failure"]
 
 Failure = Literal["client", "lost", "malformed", "timeout", "unreachable"]
@@ -45,7 +47,7 @@ class Exchange:
         self.whole = whole
         """Only the whole answer is of interest: time-outs for a stream's parts do not apply."""
         self.total_timeout_s = total_timeout_s
-        """None: the target's."""
+        """None: the target's. Counts from ``began_at_s``, connecting included."""
         self.began_at_s: float | None = None
         self.connected_at_s: float | None = None
         """When a connection was ready; ``began_at_s`` for a pooled one."""
@@ -77,6 +79,27 @@ class Exchange:
     def restart(self) -> None:
         """Be ready for the first byte of an answer: at the start, and when the request is sent again."""
         self.parser = httptools.HttpResponseParser(self)
+
+    def patience_s(self, target: Target) -> float:
+        """After how long, counted from any moment, the first of the time-outs may pass."""
+        total_s = target.total_timeout_s if self.total_timeout_s is None else self.total_timeout_s
+        return total_s if self.whole else min(target.first_token_timeout_s, target.idle_timeout_s, total_s)
+
+    def due(self, target: Target, linger_s: float) -> tuple[float, str]:
+        """When the next time-out passes as things stand, and what to say then; nothing when all has been said."""
+        began_at_s = self.began_at_s or 0.0
+        total_s = target.total_timeout_s if self.total_timeout_s is None else self.total_timeout_s
+        due = (began_at_s + total_s, f"no end within {total_s:g} s (total time-out)")
+        if self.over and self.read_at_s is not None:
+            return min(due, (self.read_at_s + linger_s, ""))
+        if self.whole:
+            return due
+        if not self.has_output or self.read_at_s is None:
+            wait_s = target.first_token_timeout_s
+            at_s = (self.sent_at_s or began_at_s) + wait_s
+            return min(due, (at_s, f"no output within {wait_s:g} s (first-token time-out)"))
+        wait_s = target.idle_timeout_s
+        return min(due, (self.read_at_s + wait_s, f"silent for {wait_s:g} s (idle time-out)"))
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """One header line."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 import msgspec
 
@@ -75,6 +75,7 @@ def parse_url(url: str) -> Address:
     try:
         parts = urlsplit(url)
         host, port = parts.hostname, parts.port
+        host = host if host is None or host.isascii() else host.encode("idna").decode("ascii")
     except ValueError as error:
         raise ScenarioError(f"url {url!r} is not understood: {error}", "write http://host:port") from error
     if parts.scheme not in ("http", "https") or not host or re.search(r"[\x00-\x20\x7f]", url):
@@ -84,5 +85,5 @@ def parse_url(url: str) -> Address:
     if parts.query or parts.fragment:
         raise ScenarioError(f"url {url!r} has a query or a fragment", "give only http://host:port[/base]")
     tls = parts.scheme == "https"
-    base = parts.path.rstrip("/").removesuffix("/v1").rstrip("/")
+    base = quote(parts.path.rstrip("/").removesuffix("/v1").rstrip("/"), safe="/%:@!$&'()*+,;=~")
     return Address(host, port if port is not None else (443 if tls else 80), tls, base)
