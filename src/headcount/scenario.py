@@ -14,6 +14,7 @@ from headcount.engine import ENGINES
 from headcount.errors import ScenarioError
 from headcount.slo import parse_slo
 from headcount.workload import make_workload
+from headcount.workload.arrivals import ArrivalPlan, Closed, Replayed
 from headcount.workload.table import fill, nearest
 
 __all__ = [
@@ -100,6 +101,8 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     engine: EngineOptions = EngineOptions()
     workload: dict[str, object] = {}
     """``kind`` (a preset or a key of ``WORKLOADS``) and the fields of its class."""
+    arrivals: ArrivalPlan = Closed()
+    """When people come: ``closed`` (until the level ends), ``finite``, ``open``, ``synchronised`` or ``trace``."""
     search: SearchOptions = SearchOptions()
     telemetry: TelemetryOptions = TelemetryOptions()
 
@@ -145,6 +148,8 @@ def make_scenario(table: Mapping[str, object]) -> Scenario:
         raise ScenarioError(f"engine.kind {engine.kind!r} is not known", nearest(engine.kind, ["auto", *ENGINES]))
     parse_slo(scenario.slo)
     make_workload(scenario.workload, scenario.seed)
+    if isinstance(scenario.arrivals, Replayed) and scenario.workload.get("kind") != "trace":
+        raise ScenarioError("arrivals.kind is 'trace', but workload.kind is not", "give the trace in [workload]")
     return scenario
 
 

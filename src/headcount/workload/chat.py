@@ -13,7 +13,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from headcount.records import Conversation, Turn
+from headcount.records import Conversation, Stage, Turn
 from headcount.workload import Expected
 from headcount.workload.deal import Deal
 from headcount.workload.spread import Spread, check, draw, draw_count, mean, mean_count
@@ -25,6 +25,23 @@ __all__ = ["Chat"]
 
 PEOPLE_MAX = 2**20
 """People of one level have numbers below this; conversation numbers lie above it in the opening's number."""
+
+
+class StageOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One of ``[[workload.stages]]``: a step outside the model, timed and reported apart."""
+
+    name: str
+    delay_s: Spread = 0.0
+    """How long it takes; not used where there is a ``url``."""
+    url: str = ""
+    """A real HTTP GET instead of a delay."""
+    after: bool = False
+    """After the answer instead of before the question is sent."""
+
+    def __post_init__(self) -> None:
+        check("delay_s", self.delay_s)
+        if self.url and not self.url.startswith(("http://", "https://")):
+            raise ValueError(f"url {self.url!r} is no address; write http://host/path")
 
 
 class Chat(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, dict=True):
@@ -44,6 +61,14 @@ class Chat(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     """The most tokens asked for in each answer."""
     think_s: Spread = (0.3, 1.0)
     """Pause after every answer, the last of a conversation included."""
+    reading_tokens_per_s: Annotated[float, Meta(gt=0)] | None = None
+    """How fast answers are read before the pause begins; people read about 5 tokens a second. None: not waited for."""
+    typing_tokens_per_s: Annotated[float, Meta(gt=0)] | None = None
+    """How fast the next turn is typed after the pause. None: at once."""
+    cancel_after_s: Spread | None = None
+    """When the person gives up on an unfinished answer: the next key comes. None: never."""
+    stages: tuple[StageOptions, ...] = ()
+    """Steps outside the model in every turn, in this order."""
     languages: str | dict[str, Annotated[float, Meta(ge=0)]] = "english"
     """``english``, ``korean``, or the weight of each; every person speaks one."""
     system: str = ""
@@ -56,12 +81,14 @@ class Chat(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     """Whether each turn asks for a long answer, so that answers do not end early by accident."""
 
     def __post_init__(self) -> None:
-        for name in ("turns", "prompt_tokens", "first_prompt_tokens", "output_tokens", "think_s"):
+        for name in ("turns", "prompt_tokens", "first_prompt_tokens", "output_tokens", "think_s", "cancel_after_s"):
             if getattr(self, name) is not None:
                 check(name, getattr(self, name))
-        for language in (*self._language_weights(), *self.tokens_per_word):
+        for language in (*self._language_weights(), *(key.partition("@")[0] for key in self.tokens_per_word)):
             if language not in LANGUAGES:
                 raise ValueError(f"language {language!r} is not known; {nearest(language, list(LANGUAGES))}")
+        if not any(self._language_weights().values()):
+            raise ValueError("no language has a weight above 0; give at least one of them a weight")
         if self.system and self.system_tokens:
             raise ValueError("system and system_tokens are both given; keep one of them")
 
@@ -81,36 +108,51 @@ class Chat(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         turns, prompt_tokens = mean_count(self.turns), mean_count(self.prompt_tokens)
         if self.first_prompt_tokens is not None:
             prompt_tokens += (mean_count(self.first_prompt_tokens) - prompt_tokens) / turns
+        output_tokens = mean_count(self.output_tokens)
+        reading_s = output_tokens / self.reading_tokens_per_s if self.reading_tokens_per_s else 0.0
+        typing_s = prompt_tokens / self.typing_tokens_per_s if self.typing_tokens_per_s else 0.0
         return Expected(
             turns=turns,
-            think_s=mean(self.think_s),
+            think_s=mean(self.think_s) + reading_s + typing_s,
             prompt_tokens=prompt_tokens,
-            output_tokens=mean_count(self.output_tokens),
+            output_tokens=output_tokens,
+            stage_s=sum(mean(stage.delay_s) for stage in self.stages if not stage.url),
         )
 
     def _conversation(self, names: tuple[str | int, ...], language: str, begin: str) -> Conversation:
         """One conversation. Lengths, pauses and words have a random stream each, so that none moves the others."""
-        lengths, pauses, words = (random_stream(*names, kind) for kind in ("lengths", "pauses", "words"))
-        turns = draw_count(self.turns, lengths)
-        return Conversation(
-            persona=self.persona,
-            turns=tuple(
-                self._turn(language, begin if turn == 0 else "", lengths, pauses, words) for turn in range(turns)
-            ),
-            system=self._system(language),
-        )
+        lengths, pauses, words, delays = (random_stream(*names, of) for of in ("lengths", "pauses", "words", "delays"))
+        spoken, per_word = LANGUAGES[language], self._tokens_per_word(language)
+        prompt_tokens = [
+            draw_count(
+                self.first_prompt_tokens if turn == 0 and self.first_prompt_tokens else self.prompt_tokens, lengths
+            )
+            for turn in range(draw_count(self.turns, lengths))
+        ]
+        output_tokens = [draw_count(self.output_tokens, lengths) for _ in prompt_tokens]
+        turns = []
+        for turn, tokens in enumerate(prompt_tokens):
+            wanted_words = max(1, round(tokens / per_word))
+            # what is typed after the last turn is the next conversation's first: about as long as this one's
+            typed_tokens = prompt_tokens[(turn + 1) % len(prompt_tokens)]
+            turns.append(
+                Turn(
+                    text=write(spoken, wanted_words, words, begin if turn == 0 else "", self.ask_long),
+                    max_output_tokens=output_tokens[turn],
+                    think_s=self._pause_s(typed_tokens, pauses),
+                    planned_prompt_tokens=round(wanted_words * per_word),
+                    reading_s_per_token=1 / self.reading_tokens_per_s if self.reading_tokens_per_s else 0.0,
+                    cancel_after_s=None if self.cancel_after_s is None else draw(self.cancel_after_s, pauses),
+                    stages=tuple(
+                        Stage(stage.name, draw(stage.delay_s, delays), stage.url, stage.after) for stage in self.stages
+                    ),
+                )
+            )
+        return Conversation(persona=self.persona, turns=tuple(turns), system=self._system(language), language=language)
 
-    def _turn(self, language: str, begin: str, lengths: Random, pauses: Random, words: Random) -> Turn:
-        first = begin and self.first_prompt_tokens is not None
-        tokens = draw_count(self.first_prompt_tokens if first else self.prompt_tokens, lengths)  # type: ignore[arg-type]
-        per_word = self._tokens_per_word(language)
-        wanted_words = max(1, round(tokens / per_word))
-        return Turn(
-            text=write(LANGUAGES[language], wanted_words, words, begin, self.ask_long),
-            max_output_tokens=draw_count(self.output_tokens, lengths),
-            think_s=draw(self.think_s, pauses),
-            planned_prompt_tokens=round(wanted_words * per_word),
-        )
+    def _pause_s(self, typed_tokens: int, pauses: Random) -> float:
+        typing_s = typed_tokens / self.typing_tokens_per_s if self.typing_tokens_per_s else 0.0
+        return draw(self.think_s, pauses) + typing_s
 
     def _tokens_per_word(self, language: str) -> float:
         return self.tokens_per_word.get(language, LANGUAGES[language].tokens_per_word)

@@ -9,7 +9,7 @@ import difflib
 import re
 import types
 import typing
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Literal, TypeVar
 
 import msgspec
@@ -32,8 +32,9 @@ _KIND_WORDS = {
 }
 
 
-def fill(kind: type[T], table: Mapping[str, object], at: str = "") -> T:
-    """``table`` as a ``kind``. ``at`` is the key path of the table itself, for messages.
+def fill(kind: type[T], table: Mapping[str, object], at: str = "", others: Iterable[str] = ()) -> T:
+    """``table`` as a ``kind``. ``at`` is the key path of the table itself, for messages; ``others`` are keys that
+    could stand there too.
 
     Raises ``ScenarioError`` for an unknown or missing key, a wrong type and a value out of range. A Struct's own
     check raises ``ValueError("sentence; hint")``.
@@ -41,7 +42,7 @@ def fill(kind: type[T], table: Mapping[str, object], at: str = "") -> T:
     try:
         return msgspec.convert(table, kind)
     except msgspec.ValidationError as error:
-        raise _explained(str(error), kind, table, at) from error
+        raise _explained(str(error), kind, table, at, list(others)) from error
 
 
 def nearest(given: str, known: list[str]) -> str:
@@ -61,22 +62,24 @@ def key_paths(kind: Any, at: str = "") -> Iterator[str]:
 
 
 def _structs(annotation: Any) -> Iterator[type[msgspec.Struct]]:
-    """The Structs an annotation allows directly; those inside lists and dicts have no fixed key path."""
+    """The Structs an annotation allows, alone or in a list; those in dicts have no fixed key path."""
     if isinstance(annotation, type) and issubclass(annotation, msgspec.Struct):
         yield annotation
-    elif typing.get_origin(annotation) in (typing.Union, types.UnionType, typing.Annotated):
+    elif typing.get_origin(annotation) in (typing.Union, types.UnionType, typing.Annotated, tuple, list):
         for part in typing.get_args(annotation):
             yield from _structs(part)
 
 
-def _explained(text: str, kind: Any, table: Mapping[str, object], at: str) -> ScenarioError:
+def _explained(text: str, kind: Any, table: Mapping[str, object], at: str, others: list[str]) -> ScenarioError:
     """msgspec's message in the words of someone who edits a TOML file."""
     found = _WHERE.match(text)
     what, inner = (found["what"], found["path"] or "") if found else (text, "")
     path = ".".join(part for part in (at, inner) if part)
     if key := re.search(r"unknown field `(.*)`", what):
         full = f"{path}.{key[1]}" if path else key[1]
-        return ScenarioError(f"{full} is not a known key", _nearest_key(key[1], kind, inner, at))
+        return ScenarioError(
+            f"{full} is not a known key", _nearest_key(key[1], kind, inner, at, [] if inner else others)
+        )
     if key := re.search(r"missing required field `(.*)`", what):
         full = f"{path}.{key[1]}" if path else key[1]
         return ScenarioError(f"{full} is missing", f"add {key[1]} to {path or 'the file'}")
@@ -108,10 +111,10 @@ def _limit(text: str) -> str:
     return f" {text}" if text else ""
 
 
-def _nearest_key(given: str, kind: Any, inner: str, at: str) -> str:
+def _nearest_key(given: str, kind: Any, inner: str, at: str, others: list[str]) -> str:
     """The nearest key of the same table, else of any table, else the table's keys."""
-    here = _struct_at(kind, inner)
-    own = [f.encode_name for f in msgspec.structs.fields(here)] if here is not None else []
+    here = _structs_at(kind, inner)
+    own = list(dict.fromkeys(f.encode_name for struct in here for f in msgspec.structs.fields(struct))) + others
     prefix = ".".join(part for part in (at, inner) if part)
     if close := difflib.get_close_matches(given, own, n=1, cutoff=0.6):
         return f"did you mean {prefix}.{close[0]}?" if prefix else f"did you mean {close[0]}?"
@@ -121,36 +124,28 @@ def _nearest_key(given: str, kind: Any, inner: str, at: str) -> str:
     return f"known: {', '.join(own)}" if own else ""
 
 
-def _struct_at(kind: Any, path: str) -> Any | None:
-    """The Struct at a key path of a Struct; None where several or none can stand."""
-    for part in _steps(path):
-        fields = {f.encode_name: f.type for f in msgspec.structs.fields(kind)}
-        inner = list(_structs(fields.get(part)))
-        if len(inner) != 1:
-            return None
-        kind = inner[0]
-    return kind
+def _structs_at(kind: Any, path: str) -> list[type[msgspec.Struct]]:
+    """The Structs that may stand at a key path of a Struct; list indices in the path count as their list."""
+    found = [kind]
+    for step in _steps(path):
+        types_there = [f.type for struct in found for f in msgspec.structs.fields(struct) if f.encode_name == step]
+        found = [inner for there in types_there for inner in _structs(there)]
+    return found
 
 
 def _choices(kind: Any, path: str) -> list[str]:
     """The texts a ``Literal`` or the tags of a union at a key path allow; empty when there are none."""
-    *above, last = _steps(path) or [""]
-    holder = _struct_at(kind, ".".join(above))
-    if holder is not None:
+    above, _, last = path.rpartition(".")
+    holders = _structs_at(kind, above)
+    for holder in holders:
         for field in msgspec.structs.fields(holder):
             if field.encode_name == last and typing.get_origin(field.type) is Literal:
                 return [str(value) for value in typing.get_args(field.type)]
-    if above and last == "kind":
-        *above, table_key = above
-        holder = _struct_at(kind, ".".join(above))
-        for field in msgspec.structs.fields(holder) if holder is not None else ():
-            if field.encode_name == table_key:
-                return [str(s.__struct_config__.tag) for s in _structs(field.type)]
-    return []
+    return [str(holder.__struct_config__.tag) for holder in holders if holder.__struct_config__.tag_field == last]
 
 
 def _steps(path: str) -> list[str]:
-    return [step for step in path.split(".") if step]
+    return [step for step in re.sub(r"\[[^\]]*\]", "", path).split(".") if step]
 
 
 def _value_at(table: object, path: str) -> object | None:

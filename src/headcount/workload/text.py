@@ -13,7 +13,10 @@ from typing import NamedTuple
 
 from headcount.workload import english, korean
 
-__all__ = ["LANGUAGES", "Language", "opening", "write"]
+__all__ = ["LANGUAGES", "Language", "language_of", "opening", "write"]
+
+HANGUL_SHARE = 0.2
+"""From this share of Korean letters on a text counts as Korean: code and names in it stay Latin."""
 
 Pattern = tuple[tuple[str, ...], ...]
 
@@ -59,6 +62,17 @@ def opening(language: Language, number: int, offset: int) -> str:
     one with the chance of their numbers of conversations multiplied, over the size (above 2**48).
     """
     return spell(language.opening, (number * _STEP + offset) % size(language.opening))
+
+
+def language_of(text: str) -> str:
+    """``korean`` or ``english``, by the letters at the beginning of a text.
+
+    >>> language_of("이 Python code를 설명해 줘"), language_of("Explain 받침 to me, please")
+    ('korean', 'english')
+    """
+    letters = [letter for letter in text[:400] if letter.isalpha()]
+    hangul = sum("가" <= letter <= "힣" for letter in letters)
+    return "korean" if hangul > HANGUL_SHARE * len(letters) else "english"
 
 
 def write(language: Language, words: int, rng: Random, begin: str = "", ask: bool = True) -> str:
