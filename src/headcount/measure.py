@@ -83,11 +83,12 @@ def measure(
 
 
 def _run_on_the_fast_loop(job: _Measurement) -> Outcome | None:
+    new_loop: Callable[[], asyncio.AbstractEventLoop]
     try:
-        from uvloop import new_event_loop
+        from uvloop import new_event_loop as new_loop
     except ImportError:  # no uvloop on Windows
-        new_event_loop = asyncio.new_event_loop
-    with asyncio.Runner(loop_factory=new_event_loop) as runner:
+        new_loop = asyncio.new_event_loop
+    with asyncio.Runner(loop_factory=new_loop) as runner:
         return runner.run(job.run())
 
 

@@ -10,7 +10,6 @@ from typing import Any
 import msgspec
 
 from headcount.engine import Engine, engine_class
-from headcount.engine.detect import detect
 from headcount.errors import ScenarioError
 from headcount.http import Client, Target
 from headcount.records import EngineFacts, Prompt
@@ -63,6 +62,8 @@ async def reach(options: EngineOptions, api_key: str | None, *, adapter: str | N
     kind = options.kind
     if kind == "auto":
         assert client is not None
+        from headcount.engine.detect import detect
+
         kind = await detect(client)
     learned: dict[str, Any] = {}
     try:

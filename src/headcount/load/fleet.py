@@ -7,7 +7,6 @@ virtual clock. Knows nothing of files and conclusions.
 from __future__ import annotations
 
 import asyncio
-import os
 import sys
 from collections.abc import Callable
 from typing import Protocol
@@ -159,7 +158,6 @@ class _Worker:
             stdout=asyncio.subprocess.PIPE,
             limit=PIPE_LIMIT_BYTES,
             start_new_session=True,  # Ctrl-C is the session's to handle
-            env=os.environ,
         )
         self._reader = asyncio.get_running_loop().create_task(self._read())
         self._tell(msgspec.json.encode(self._setup))
