@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from random import Random
+
 import msgspec
 
 from headcount.analysis.conclusions import Caution, ClauseResult, LevelSummary, Quantiles, Verdict
-from headcount.records import EngineFacts, Gpu, RunFacts
+from headcount.records import EngineFacts, Gpu, Level, Request, RunFacts, Sample
 from headcount.report import Report
+from headcount.store import Run, RunWriter, open_run
 
 NOTHING = Quantiles(0, None, None, None)
 
@@ -207,3 +211,77 @@ ALL: dict[str, Verdict] = {
     "empty": EMPTY,
     "hostile": HOSTILE_VERDICT,
 }
+
+
+def stored(parent: Path, verdict: Verdict = PLAIN, facts: RunFacts = FACTS, *, each: int = 60) -> Run:
+    """A run folder whose requests and samples fit the verdict's levels: ``each`` requests a level, a sample of each
+    kind every second."""
+    random = Random(5)
+    with RunWriter.create(parent, "invented", facts, SCENARIO) as writer:
+        for one in verdict.levels:
+            writer.level(
+                Level(index=one.index, users=one.users, began_at_s=one.began_at_s, stopped_at_s=one.ended_at_s)
+            )
+            for number in range(each):
+                writer.request(_request(one, number, each, random))
+            for second in range(int(one.began_at_s), int(one.ended_at_s)):
+                writer.samples(_samples(one, float(second), random))
+    return open_run(writer.path)
+
+
+def _request(one: LevelSummary, number: int, each: int, random: Random) -> Request:
+    scheduled_at_s = one.began_at_s + (one.ended_at_s - one.began_at_s) * number / each
+    wait_s = (one.ttft_s.p50 or 0.5) * random.uniform(0.4, 1.8)
+    first_at_s = scheduled_at_s + wait_s
+    error = "http_503" if number % 97 == 13 else None
+    return Request(
+        level=one.index,
+        person=number % min(one.users, 24) + 1,
+        conversation=number // 50,
+        turn=number % 3 + 1,
+        scheduled_at_s=scheduled_at_s,
+        sent_at_s=scheduled_at_s + 0.0004,
+        ended_at_s=first_at_s + 3.0,
+        chunk_at_s=[] if error else [first_at_s + 0.1 * n for n in range(30)],
+        output_tokens=None if error else 30,
+        persona=("student", "agent <b>")[number % 5 == 0],
+        adapter="legal-ko" if number % 7 == 0 else None,
+        server={"queue_s": wait_s * 0.6} if number % 2 else None,
+        error=error,
+        error_text=HOSTILE if error else None,
+    )
+
+
+def _samples(one: LevelSummary, at_s: float, random: Random) -> list[Sample]:
+    load = min(1.0, one.users / 52)
+    noise = random.uniform(-1, 1)
+    values = {
+        "server_running_requests": min(24.0, one.users * 0.46),
+        "server_waiting_requests": max(0.0, one.users * 0.5 - 24 + noise),
+        "server_kv_used_fraction": 0.1 + 0.6 * load + 0.02 * noise,
+    }
+    on_gpu = {
+        "gpu_temperature_c": 40 + 42 * load + noise,
+        "gpu_power_w": 120 + 470 * load + 8 * noise,
+        "gpu_sm_clock_hz": 2.6e9 - 3e8 * load + 1e7 * noise,
+        "gpu_utilization_fraction": min(1.0, 0.3 + load),
+    }
+    return [Sample(at_s, name, value) for name, value in values.items()] + [
+        Sample(at_s, name, value, "GPU-1") for name, value in on_gpu.items()
+    ]
+
+
+SCENARIO = """name = "invented"
+slo = "chat"
+
+[engine]
+url = "http://somebody:hunter2@127.0.0.1:8000"
+
+[engine.headers]
+X-Api-Key = "sk-very-secret"
+Authorization = 'Bearer abc'
+
+[workload]
+kind = "chat"
+max_output_tokens = 212
+"""

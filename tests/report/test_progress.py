@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 
 import msgspec
-from invented import LAG, level
 from rich.console import Console
 
 from headcount.analysis.conclusions import Plan
@@ -13,6 +12,7 @@ from headcount.records import EngineFacts, Level
 from headcount.report.plan import plan_text
 from headcount.report.progress import Progress
 from headcount.scenario import Scenario, SearchOptions
+from tests.report.invented import LAG, level
 
 LEVEL = Level(index=0, users=12, began_at_s=0.0, purpose="bracket")
 SUMMARY = level(0, 12, p95_s=0.42)

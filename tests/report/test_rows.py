@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from invented import PLAIN, altered, level
-
 from headcount.report.rows import level_rows, near_limit, worst_clause
+from tests.report.invented import PLAIN, altered, level
 
 
 def test_repeats_become_one_row_that_shows_the_worst() -> None:

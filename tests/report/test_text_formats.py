@@ -10,10 +10,21 @@ from pathlib import Path
 import jsonschema
 import msgspec
 import pytest
-from invented import ALL, EMPTY, FACTS, HOSTILE_FACTS, HOSTILE_VERDICT, NOT_TRUSTED, PLAIN, altered, level, report
 
 from headcount.errors import ScenarioError
 from headcount.report import FORMATS, as_json, write
+from tests.report.invented import (
+    ALL,
+    EMPTY,
+    FACTS,
+    HOSTILE_FACTS,
+    HOSTILE_VERDICT,
+    NOT_TRUSTED,
+    PLAIN,
+    altered,
+    level,
+    report,
+)
 
 GOLDEN = Path(__file__).parent / "golden"
 SCHEMA = Path(__file__).parents[2] / "docs" / "reference" / "report.schema.json"
@@ -91,7 +102,7 @@ def test_the_plain_answer_fits_a_usual_terminal() -> None:
     """At 80 columns no column is cut, and everything is said in about fifteen lines beside cautions and advice."""
     text = write("terminal", report(altered(cautions=(), advice=()), width=80))
 
-    assert "fails ttft_p95" in text
+    assert "fails TTFT p95" in text
     assert len(text.splitlines()) <= 21
 
 

@@ -28,6 +28,7 @@ FORMATS: dict[str, str] = {
     "terminal": "headcount.report.terminal:write",
     "json": "headcount.report.as_json:write",
     "markdown": "headcount.report.markdown:write",
+    "html": "headcount.report.html:write",
 }
 
 

@@ -88,13 +88,15 @@ def number(value: float | None, digits: int = 3) -> str:
 def percent(fraction: float | None) -> str:
     """A share.
 
-    >>> percent(0.0), percent(0.0243), percent(0.5), percent(None)
-    ('0 %', '2.4 %', '50 %', '–')
+    >>> percent(0.0), percent(0.0002), percent(0.05), percent(0.0243), percent(0.5), percent(None)
+    ('0 %', '<0.1 %', '5 %', '2.4 %', '50 %', '–')
     """
     if fraction is None or not math.isfinite(fraction):
         return UNKNOWN
     share = fraction * 100
-    return f"{share:.1f} %" if 0 < abs(share) < 9.95 else f"{share:.0f} %"
+    if 0 < share < 0.05:
+        return "<0.1 %"
+    return f"{share:.1f}".removesuffix(".0") + " %" if abs(share) < 9.95 else f"{share:.0f} %"
 
 
 def tokens_per_s(value: float | None) -> str:

@@ -6,15 +6,31 @@ Knows nothing of terminals, Markdown or HTML.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 from headcount.analysis.conclusions import Caution, Verdict
 from headcount.records import RunFacts
-from headcount.report.format import moment, number, percent, seconds, tokens_per_s, users_interval
+from headcount.report.format import clean, moment, number, percent, seconds, tokens_per_s, users_interval
 from headcount.report.rows import Row, level_rows
 from headcount.report.words import Words, people
 
-__all__ = ["answer_lines", "cells", "decision", "distinct_cautions", "footnote", "headings", "marks"]
+__all__ = [
+    "answer_lines",
+    "cause_lines",
+    "cause_name",
+    "cells",
+    "decision",
+    "distinct_cautions",
+    "footnote",
+    "headings",
+    "headroom",
+    "marks",
+    "promise",
+    "promises",
+    "sure_lines",
+    "sure_name",
+]
 
 _Escape = Callable[[str], str]
 
@@ -35,10 +51,10 @@ def answer_lines(verdict: Verdict, facts: RunFacts, _: Words, escape: _Escape) -
     if verdict.recommended_users is not None:
         lines.append((_("Recommended"), _recommended(verdict, verdict.recommended_users, _)))
     if verdict.fails_at_users is not None:
-        lines.append((_("Fails at"), _fails_at(verdict, verdict.fails_at_users, _, escape)))
+        lines.append((_("Fails at"), _fails_at(verdict, verdict.fails_at_users, _)))
     if verdict.cause_sentence:
         lines.append((_("Gives out first"), escape(_(verdict.cause_sentence))))
-    lines.append((_("Service level"), " · ".join(map(escape, facts.slo))))
+    lines.append((_("Service level"), promises(facts, _)))
     lines.append((_("Measured"), _measured(facts, escape)))
     return lines
 
@@ -81,13 +97,34 @@ def cells(row: Row, with_condition: bool, _: Words, escape: _Escape) -> list[str
 
 
 def decision(row: Row, _: Words) -> str:
-    """``holds``, ``fails ttft_p95``, ``holds ×3``, ``fails tpot_p95 1/3``."""
+    """``holds``, ``fails TTFT p95``, ``holds ×3``, ``fails TPOT p95 1/3``."""
     text = _(row.decision)
     if row.decision == "fails" and row.worst is not None:
-        text += f" {row.worst.clause.split(' <=')[0]}"
+        text += f" {promise(row.worst.clause, _).split(' ≤')[0]}"
     if row.repeats < 2:
         return text
     return f"{text} ×{row.repeats}" if row.agreeing == row.repeats else f"{text} {row.agreeing}/{row.repeats}"
+
+
+def promise(clause: str, _: Words) -> str:
+    """A clause as people read it: ``TTFT p95 ≤ 2 s`` for ``ttft_p95 <= 2 s``."""
+    metrics = {
+        "ttft": _("TTFT"),
+        "tpot": _("TPOT"),
+        "e2e": _("answer"),
+        "first_answer": _("first answer text"),
+        "max_gap": _("longest pause"),
+        "errors": _("errors"),
+    }
+    named = re.match(r"(\w+?)(?:_(p[\d.]+))? <= ([\d.]+ (?:s|%))$", clause)
+    if named is None or named[1] not in metrics:
+        return clean(clause)
+    return " ".join(filter(None, [metrics[named[1]], named[2], "≤", named[3]]))
+
+
+def promises(facts: RunFacts, _: Words) -> str:
+    """The whole service level."""
+    return " · ".join(promise(clause, _) for clause in facts.slo)
 
 
 def footnote(rows: list[Row], _: Words) -> str | None:
@@ -105,6 +142,63 @@ def distinct_cautions(cautions: tuple[Caution, ...]) -> list[Caution]:
     return list(seen.values())
 
 
+def headroom(verdict: Verdict, _: Words) -> str:
+    """How far below the limit the recommendation lies; empty when it does not."""
+    if not verdict.limit_users or verdict.recommended_users is None or verdict.recommended_users >= verdict.limit_users:
+        return ""
+    share = percent(1 - verdict.recommended_users / verdict.limit_users)
+    return _("{share} below the limit of {n}").format(share=share, n=verdict.limit_users)
+
+
+def sure_name(verdict: Verdict, _: Words) -> str:
+    """How sure the answer is, in two or three words."""
+    if not verdict.trusted or verdict.limit_users is None:
+        return _("no answer can be trusted")
+    if verdict.at_least:
+        return _("a lower bound")
+    if verdict.limit_interval_users is not None:
+        return _("{interval} people (95 %)").format(interval=users_interval(verdict.limit_interval_users))
+    return _("no interval can be given")
+
+
+def sure_lines(verdict: Verdict, _: Words) -> list[str]:
+    """What that rests on."""
+    lines = []
+    if verdict.confirmations:
+        limit = people(verdict.limit_users or 0, _)
+        lines.append(_("{people} held {n} separate times.").format(people=limit, n=verdict.confirmations))
+    answers = sum(level.n_requests for level in verdict.levels if level.users == verdict.limit_users)
+    if answers:
+        lines.append(_("{n} answers at the limit.").format(n=f"{answers:,}"))
+    if not verdict.complete:
+        lines.append(_("The search had not finished."))
+    return lines
+
+
+def cause_name(cause: str, _: Words) -> str:
+    """What gives out first, for people."""
+    names = {
+        "client": _("the measuring client"),
+        "proxy": _("a proxy in between"),
+        "slots": _("request slots"),
+        "kv-memory": _("KV cache memory"),
+        "decode-bandwidth": _("memory bandwidth (decode)"),
+        "prefill-compute": _("compute (prefill)"),
+        "adapters": _("LoRA adapters"),
+        "heat-or-power": _("heat or power"),
+        "not-seen": _("not seen"),
+    }
+    return names.get(cause, cause)
+
+
+def cause_lines(verdict: Verdict, _: Words) -> list[str]:
+    """The evidence for it, and where it fails."""
+    lines = [_(verdict.cause_sentence)] if verdict.cause_sentence else []
+    if verdict.fails_at_users is not None:
+        lines.append(_fails_at(verdict, verdict.fails_at_users, _) + ".")
+    return lines
+
+
 def _limit(verdict: Verdict, limit_users: int, _: Words) -> str:
     limit = people(limit_users, _)
     if verdict.at_least:
@@ -117,21 +211,17 @@ def _limit(verdict: Verdict, limit_users: int, _: Words) -> str:
 
 
 def _recommended(verdict: Verdict, recommended_users: int, _: Words) -> str:
-    text = people(recommended_users, _)
-    if verdict.limit_users and verdict.limit_users > recommended_users:
-        share = percent(1 - recommended_users / verdict.limit_users)
-        text += _(", {share} below the limit").format(share=share)
-    return text
+    return ", ".join(filter(None, [people(recommended_users, _), headroom(verdict, _)]))
 
 
-def _fails_at(verdict: Verdict, users: int, _: Words, escape: _Escape) -> str:
+def _fails_at(verdict: Verdict, users: int, _: Words) -> str:
     text = people(users, _)
     row = next((row for row in level_rows(verdict) if row.users == users and row.decision == "fails"), None)
     if row is None or row.worst is None:
         return text
     missed, allowed = percent(row.worst.miss_fraction), percent(row.worst.allowed_fraction)
     return _("{people}: {missed} miss {clause}, {allowed} may").format(
-        people=text, missed=missed, clause=escape(row.worst.clause), allowed=allowed
+        people=text, missed=missed, clause=promise(row.worst.clause, _), allowed=allowed
     )
 
 

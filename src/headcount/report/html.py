@@ -1,0 +1,168 @@
+"""The report as one file: opens offline, in light and dark, and asks nothing of the network.
+
+Everything foreign is escaped by the template; a content-security policy names the hashes of our own script and style,
+so that nothing a server or a model said can run. Knows nothing of how the plots are drawn.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+from headcount.report import Report, outline, tables
+from headcount.report.figures import people_figures, time_figures
+from headcount.report.format import clean, moment
+from headcount.report.rows import level_rows
+from headcount.report.timeline import timeline
+from headcount.report.traffic import Traffic, read_traffic
+from headcount.report.words import Words, words
+
+__all__ = ["write"]
+
+_HERE = Path(__file__).parent
+_SECRET = re.compile(
+    r"""(?i)(["']?[\w-]*(?:authorization|cookie|secret|password|passwd|api[-_]?key|token|credential)[\w-]*["']?\s*=\s*)"""
+    r"""("[^"]*"|'[^']*')"""
+)
+_USERINFO = re.compile(r"(\w+://)[^/@\s\"']+@")
+
+
+def write(report: Report) -> str:
+    """The whole page."""
+    verdict, facts, _ = report.verdict, report.facts, words(report.language)
+    traffic = _traffic(report)
+    figures = people_figures(verdict, facts, _)
+    n_people_figures = len(figures)
+    if report.run is not None:
+        figures += time_figures(verdict, facts, report.run.samples, _)
+    style = _read("vendor/uplot/uPlot.min.css") + _read("templates/report.css")
+    library, script = _read("vendor/uplot/uPlot.iife.min.js"), _read("templates/report.js")
+    page: dict[str, Any] = {
+        "_": _,
+        "language": report.language,
+        "policy": _policy(style, library, script),
+        "style": Markup(style),
+        "library": Markup(library),
+        "script": Markup(script),
+        "data": Markup(_embeddable(figures)),
+        "verdict": verdict,
+        "facts": facts,
+        "title": f"{clean(_(verdict.sentence), 120)} – headcount",
+        "when": moment(facts.started_utc),
+        "figures": figures,
+        "n_people_figures": n_people_figures,
+        "timeline": timeline(traffic, _timeline_title(report, _), _),
+        "scenario_text": _without_secrets(report.run.scenario_text) if report.run is not None else "",
+        **_answer(report, _),
+        **_levels(report, _),
+        "tables": tables.tables(verdict, traffic, _),
+        "provenance": tables.provenance(facts, _),
+        "definitions": tables.definitions(_),
+    }
+    templates = Environment(
+        loader=FileSystemLoader(_HERE / "templates"), autoescape=True, undefined=StrictUndefined, trim_blocks=True
+    )
+    return templates.get_template("report.html.j2").render(page)
+
+
+def _answer(report: Report, _: Words) -> dict[str, Any]:
+    """The first screen."""
+    verdict, facts = report.verdict, report.facts
+    engine = " ".join(filter(None, [facts.engine.engine, facts.engine.version]))
+    recommended, headroom = "–", ""
+    if verdict.recommended_users is not None:
+        recommended = str(verdict.recommended_users)
+        headroom = outline.headroom(verdict, _)
+    cautions = outline.distinct_cautions(verdict.cautions)
+    return {
+        "measured": clean(
+            " · ".join(filter(None, [facts.engine.model, engine, *(gpu.name for gpu in facts.gpus)])), 400
+        ),
+        "sentence": clean(_(verdict.sentence), 600),
+        "recommended": recommended,
+        "recommended_unit": _("person") if verdict.recommended_users == 1 else _("people"),
+        "headroom": headroom,
+        "sure_name": outline.sure_name(verdict, _),
+        "sure": outline.sure_lines(verdict, _),
+        "cause_name": outline.cause_name(verdict.cause, _),
+        "cause": [clean(text, 600) for text in outline.cause_lines(verdict, _)],
+        "advice": [clean(_(text), 600) for text in verdict.advice],
+        "cautions": [
+            {"sentence": clean(_(one.sentence), 600), "remedy": clean(_(one.remedy), 600), "fatal": one.fatal}
+            for one in cautions
+        ],
+        "cautions_link": _("Cautions: {n}").format(n=len(cautions)),
+    }
+
+
+def _levels(report: Report, _: Words) -> dict[str, Any]:
+    rows = level_rows(report.verdict)
+    with_condition = any(row.condition for row in rows)
+    return {
+        "headings": outline.headings(rows, _),
+        "rows": [
+            {
+                "cells": outline.cells(row, with_condition, _, lambda text: clean(text, 60)),
+                "decision": row.decision,
+                "at_limit": row.users == report.verdict.limit_users,
+            }
+            for row in rows
+        ],
+        "footnote": outline.footnote(rows, _),
+        "slo": outline.promises(report.facts, _),
+    }
+
+
+def _traffic(report: Report) -> Traffic | None:
+    """One pass over all requests; the timeline is that of the last level held at the limit."""
+    if report.run is None:
+        return None
+    levels = [level for level in report.verdict.levels if level.users == report.verdict.limit_users]
+    levels = levels or list(report.verdict.levels)
+    if not levels:
+        return None
+    shown = levels[-1]
+    begin_at_s = shown.steady_at_s if shown.steady_at_s is not None else shown.began_at_s
+    return read_traffic(report.run.requests(), shown.index, begin_at_s)
+
+
+def _timeline_title(report: Report, _: Words) -> str:
+    users = report.verdict.limit_users
+    return _("One minute at the limit") if users else _("One minute of the last level")
+
+
+def _read(name: str) -> str:
+    return (_HERE / name).read_text(encoding="utf-8")
+
+
+def _policy(style: str, *scripts: str) -> str:
+    """Nothing but our own style and scripts, by their hashes; no network, no frames, no forms."""
+    hashes = " ".join(_hash(script) for script in scripts)
+    return (
+        f"default-src 'none'; script-src {hashes}; style-src {_hash(style)}; "
+        "img-src data:; base-uri 'none'; form-action 'none'"
+    )
+
+
+def _hash(text: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+
+
+def _embeddable(data: object) -> str:
+    """JSON that cannot end its script element or open another."""
+    text = msgspec.json.encode(data).decode()
+    for character in "<>&\u2028\u2029":
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    return text
+
+
+def _without_secrets(text: str) -> str:
+    """Values of keys that may hold secrets (headers, mostly), and names in addresses, are taken out."""
+    return _USERINFO.sub(r"\1…@", _SECRET.sub(r'\1"…"', text))

@@ -1,0 +1,131 @@
+"""What single requests show: groups by persona, model and adapter, and the timeline of one level.
+
+Reads the stored requests once, as a stream. Knows nothing of HTML.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections import defaultdict
+from collections.abc import Iterable
+
+import msgspec
+import numpy as np
+
+from headcount.metrics import e2e_s, tpot_s, ttft_s
+from headcount.records import Request
+from headcount.stats.quantile import quantile
+
+__all__ = ["Bar", "Group", "Traffic", "read_traffic"]
+
+_MOST_PEOPLE = 40
+_MOST_GROUPS = 50
+_TIMELINE_S = 60.0
+
+
+class Group(msgspec.Struct, frozen=True):
+    """All requests of one persona with one model and adapter."""
+
+    persona: str
+    model: str
+    adapter: str
+    n: int
+    n_errors: int
+    """Cut ones are neither errors nor successes."""
+    ttft_p50_s: float | None
+    ttft_p95_s: float | None
+    e2e_p50_s: float | None
+    e2e_p95_s: float | None
+    user_tokens_per_s: float | None
+    """Median of 1 / TPOT."""
+
+
+class Bar(msgspec.Struct, frozen=True):
+    """One request of the timeline."""
+
+    person: int
+    scheduled_at_s: float
+    queued_until_s: float | None
+    """Where the server told how long it queued."""
+    first_output_at_s: float | None
+    ended_at_s: float
+    error: str | None
+
+
+class Traffic(msgspec.Struct, frozen=True):
+    """The groups of the whole run, and the bars of one level."""
+
+    n_requests: int
+    groups: tuple[Group, ...]
+    """The largest first."""
+    bars: tuple[Bar, ...]
+    began_at_s: float
+    ended_at_s: float
+    """Of the stretch of time the bars show."""
+
+
+class _Tally:
+    def __init__(self) -> None:
+        self.n = 0
+        self.n_errors = 0
+        self.ttft_s = array("d")
+        self.e2e_s = array("d")
+        self.tpot_s = array("d")
+
+    def add(self, request: Request) -> None:
+        self.n += 1
+        if request.error is not None:
+            self.n_errors += request.error != "cut"
+            return
+        measured = ((self.ttft_s, ttft_s(request)), (self.e2e_s, e2e_s(request)), (self.tpot_s, tpot_s(request)))
+        for values, value in measured:
+            if value is not None:
+                values.append(value)
+
+    def group(self, persona: str, model: str, adapter: str) -> Group:
+        ttft, e2e, tpot = (np.array(values) for values in (self.ttft_s, self.e2e_s, self.tpot_s))
+        tpot_p50_s = quantile(tpot, 0.5)
+        return Group(
+            persona=persona,
+            model=model,
+            adapter=adapter,
+            n=self.n,
+            n_errors=self.n_errors,
+            ttft_p50_s=quantile(ttft, 0.5),
+            ttft_p95_s=quantile(ttft, 0.95),
+            e2e_p50_s=quantile(e2e, 0.5),
+            e2e_p95_s=quantile(e2e, 0.95),
+            user_tokens_per_s=1.0 / tpot_p50_s if tpot_p50_s else None,
+        )
+
+
+def read_traffic(requests: Iterable[Request], level: int | None, around_at_s: float) -> Traffic:
+    """Go through all requests once. ``level`` is the one whose timeline is shown, a minute from ``around_at_s`` on,
+    of its first people; None shows none."""
+    tallies: dict[tuple[str, str, str], _Tally] = defaultdict(_Tally)
+    until_at_s = around_at_s + _TIMELINE_S
+    bars = []
+    n = 0
+    for request in requests:
+        n += 1
+        tallies[request.persona, request.model or "", request.adapter or ""].add(request)
+        overlaps = request.ended_at_s > around_at_s and request.scheduled_at_s < until_at_s
+        if request.level == level and overlaps and request.person <= _MOST_PEOPLE:
+            bars.append(_bar(request))
+    groups = [tally.group(*key) for key, tally in tallies.items()]
+    groups.sort(key=lambda group: (-group.n, group.persona, group.model, group.adapter))
+    ended_at_s = min(until_at_s, max((bar.ended_at_s for bar in bars), default=until_at_s))
+    return Traffic(n, tuple(groups[:_MOST_GROUPS]), tuple(bars), around_at_s, ended_at_s)
+
+
+def _bar(request: Request) -> Bar:
+    queue_s = (request.server or {}).get("queue_s")
+    sent_at_s = request.sent_at_s if request.sent_at_s is not None else request.scheduled_at_s
+    return Bar(
+        person=request.person,
+        scheduled_at_s=request.scheduled_at_s,
+        queued_until_s=sent_at_s + queue_s if queue_s is not None else None,
+        first_output_at_s=request.chunk_at_s[0] if request.chunk_at_s else None,
+        ended_at_s=request.ended_at_s,
+        error=request.error,
+    )
