@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 
@@ -25,6 +25,8 @@ class OpenAI:
     """One server behind ``client``. Heirs override ``name``, ``extras``, ``facts`` and ``gauges``."""
 
     name = "openai"
+    paths: ClassVar[dict[str, str]] = PATHS
+    """Where each API is served."""
 
     def __init__(
         self,
@@ -37,10 +39,10 @@ class OpenAI:
         body: dict[str, Any] | None = None,
         load_timeout_s: float = 600.0,
     ) -> None:
-        """``api``: a key of ``PATHS``. ``body``: fields added to every request. ``load_timeout_s``: the longest
+        """``api``: a key of ``paths``. ``body``: fields added to every request. ``load_timeout_s``: the longest
         that ``prepare`` waits for a model to be loaded."""
-        if api not in PATHS:
-            raise ScenarioError(f"api {api!r} is not known", f"known: {', '.join(PATHS)}")
+        if api not in self.paths:
+            raise ScenarioError(f"api {api!r} is not known", f"known: {', '.join(self.paths)}")
         self.client = client
         self.model = model
         self.learned: dict[str, Any] = dict(learned or {})
@@ -58,7 +60,7 @@ class OpenAI:
         """One request; see ``Engine.send``."""
         answer = Answer(reply, prompt.streamed)
         try:
-            await self.client.send(PATHS[self._api], msgspec.json.encode(self.body(prompt)), answer)
+            await self.client.send(self.paths[self._api], msgspec.json.encode(self.body(prompt)), answer)
         finally:
             answer.note_times()
         answer.judge()

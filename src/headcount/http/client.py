@@ -322,11 +322,11 @@ def _hint(exchange: Exchange, tls: bool) -> str:
     if "certificate" in text:
         return "give its CA with ca_file, or insecure = true to believe any certificate"
     if "TLS" in text:
-        return "if it speaks plain HTTP, write http:// instead of https://"
+        return "does it speak plain HTTP? Then write http:// instead of https://"
     if exchange.failure == "client":
         return "raise the limit of open files (ulimit -n)"
     if exchange.failure == "malformed" or (exchange.failure == "lost" and not tls):
         return "does it speak TLS? Then write https://; else check that the port is the model server's"
     if exchange.failure == "timeout":
-        return "is the server overloaded, or a firewall in between?"
+        return "is the server overloaded, or a firewall in between?" + (" Or does it speak plain HTTP?" if tls else "")
     return "is the server running, and are host and port right?"

@@ -205,6 +205,7 @@ class Connection(asyncio.Protocol):
         if exchange is None or waiter is None:
             return
         now_s = self._now()
+        keeps_alive = failure is None and exchange.complete and exchange.keeps_alive
         if exchange.over and failure != "timeout":
             failure = None
         stale = failure == "lost" and self._pooled and exchange.read_at_s is None
@@ -215,7 +216,6 @@ class Connection(asyncio.Protocol):
                 exchange.ended_at_s = now_s if failure or exchange.read_at_s is None else exchange.read_at_s
         if not waiter.done():
             waiter.set_result(not stale)
-        keeps_alive = failure is None and exchange.complete and exchange.keeps_alive
         self._forget()
         self.free_at_s = now_s
         self.served += 1

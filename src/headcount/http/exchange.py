@@ -101,6 +101,11 @@ class Exchange:
         wait_s = target.idle_timeout_s
         return min(due, (self.read_at_s + wait_s, f"silent for {wait_s:g} s (idle time-out)"))
 
+    def on_message_begin(self) -> None:
+        """The start of an answer. Raises ``ValueError`` for a second one: the server is out of step."""
+        if self.complete:
+            raise ValueError("a second answer to one request")
+
     def on_header(self, name: bytes, value: bytes) -> None:
         """One header line."""
         self.headers[name.decode("latin-1").lower()] = value.decode("latin-1")

@@ -75,7 +75,7 @@ def parse_url(url: str) -> Address:
     try:
         parts = urlsplit(url)
         host, port = parts.hostname, parts.port
-        host = host if host is None or host.isascii() else host.encode("idna").decode("ascii")
+        host = host and host.encode("idna").decode("ascii")
     except ValueError as error:
         raise ScenarioError(f"url {url!r} is not understood: {error}", "write http://host:port") from error
     if parts.scheme not in ("http", "https") or not host or re.search(r"[\x00-\x20\x7f]", url):
