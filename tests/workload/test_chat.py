@@ -61,21 +61,21 @@ def test_lengths_are_as_asked(turns: tuple[int, int], prompt: tuple[int, int], l
 
 @pytest.mark.parametrize("language", ["english", "korean"])
 def test_no_two_conversations_begin_alike(language: str) -> None:
-    """Among 40,000 conversations of 8 levels no two share their first 8 words, and among the people of one level the
+    """Among 10,000 conversations of 4 levels no two share their first 8 words, and among the people of one level the
     first word is as varied as the language's words allow."""
     workload = make_workload({"languages": language, "turns": 1, "prompt_tokens": 30}, 7)
     openings = set()
-    for level in range(8):
+    for level in range(4):
         texts = [
             conversation.turns[0].text.split()
-            for person in range(500)
+            for person in range(250)
             for conversation in first(workload, person, f"level {level}", 10)
         ]
         openings |= {" ".join(words[:8]) for words in texts}
         firsts = [words[0] for words in texts[::10]]
-        assert max(map(firsts.count, set(firsts))) <= 6
+        assert max(map(firsts.count, set(firsts))) <= 3
 
-    assert len(openings) == 40_000
+    assert len(openings) == 10_000
 
 
 def test_expected_means_are_the_means() -> None:

@@ -91,7 +91,7 @@ def arrival_instants(plan: Open, rate_per_s: float, seed: int, stream: str) -> I
     """When each new conversation of the open loop arrives; endless, never falling. The k-th is that of person k."""
     rng = random_stream(seed, stream, "arrivals")
     mean_gap_s = plan.burst_size / rate_per_s
-    shape = plan.gap_cv**-2 if plan.gap_cv else 0.0
+    shape = plan.gap_cv**-2 if plan.gap_cv > 1e-3 else 0.0
     at_s = 0.0
     while True:
         at_s += rng.gammavariate(shape, mean_gap_s / shape) if shape else mean_gap_s
