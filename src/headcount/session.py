@@ -17,7 +17,7 @@ from headcount.analysis.search import next_level
 from headcount.analysis.summary import summarize
 from headcount.analysis.table import RequestTable
 from headcount.analysis.verdict import judge
-from headcount.codec import decode_request
+from headcount.codec import decode_level, decode_request, decode_sample, encode_level, encode_sample
 from headcount.engine import Engine
 from headcount.load.fleet import Fleet
 from headcount.records import Level, Sample
@@ -99,10 +99,10 @@ class Session:
                 self._table.add(request)
 
     def take_samples(self, samples: list[Sample]) -> None:
-        """Samples of any source."""
+        """Samples of any source; judged as they will be read back."""
         self._writer.samples(samples)
         if self._current_index is not None:
-            self._samples.extend(samples)
+            self._samples.extend(decode_sample(line) for line in map(encode_sample, samples) if line)
 
     def interrupt(self) -> None:
         """End the current level now and begin no other."""
@@ -138,11 +138,10 @@ class Session:
 
     async def _hold(self, plan: Plan) -> LevelSummary:
         """One level: begin, watch until it is decided or its time is up, cut, drain, judge."""
-        began_at_s = self._now() - self._origin_s + HEAD_START_S
         level = Level(
             index=self._next_index,
             users=plan.users,
-            began_at_s=began_at_s,
+            began_at_s=self._at_s() + HEAD_START_S,
             purpose=plan.purpose,
             spread_s=0.0 if plan.purpose == "burst" else self._turn_cycle_s(plan.users),
             conversations_each=self._conversations_each,
@@ -151,23 +150,18 @@ class Session:
         self._table = RequestTable(self._slo)
         self._samples = []
         self._current_index = level.index
-        self._writer.level(level)
+        level = self._stored(msgspec.structs.replace(level, started_at_s=level.began_at_s + level.spread_s))
         self._watcher.level_began(level, plan)
         await self._fleet.begin(level)
-        level = msgspec.structs.replace(level, started_at_s=began_at_s + level.spread_s)
         ended = await self._until_enough(level, plan)
-        stopped_at_s = self._now() - self._origin_s
+        stopped_at_s = self._at_s()
         await self._fleet.stop()
         drained = await self._drain()
-        level = msgspec.structs.replace(
-            level,
-            stopped_at_s=stopped_at_s,
-            drained_at_s=self._now() - self._origin_s if drained else None,
-            ended=ended,
+        drained_at_s = self._at_s() if drained else None
+        level = self._stored(
+            msgspec.structs.replace(level, stopped_at_s=stopped_at_s, drained_at_s=drained_at_s, ended=ended)
         )
-        self._writer.level(level)
-        self._writer.flush()
-        summary = summarize(level, self._table, self._samples, self._slo, ended_at_s=stopped_at_s)
+        summary = summarize(level, self._table, self._samples, self._slo, ended_at_s=level.stopped_at_s)
         self._current_index = None
         self._watcher.level_ended(level, summary)
         return summary
@@ -180,7 +174,7 @@ class Session:
         try:
             while True:
                 await asyncio.wait((finished, stop), timeout=look_s, return_when=asyncio.FIRST_COMPLETED)
-                at_s = self._now() - self._origin_s
+                at_s = self._at_s()
                 summary = summarize(level, self._table, self._samples, self._slo, ended_at_s=at_s)
                 self._watcher.level_goes_on(level, summary, self._in_flight())
                 if self._fleet.lost:
@@ -207,6 +201,15 @@ class Session:
                 return True
             await asyncio.sleep(DRAIN_POLL_S)
         return False
+
+    def _stored(self, level: Level) -> Level:
+        """Write a level down, and go on with what will be read back, so that a report agrees to the last digit."""
+        self._writer.level(level)
+        return decode_level(encode_level(level))
+
+    def _at_s(self) -> float:
+        """Seconds since the run began."""
+        return self._now() - self._origin_s
 
     def _turn_cycle_s(self, users: int) -> float:
         """One mean turn with its pause, as far as known: from the level nearest in size that was measured."""
@@ -236,5 +239,5 @@ class Session:
         while True:
             await asyncio.sleep(self._sample_interval_s)
             gauges = await self._engine.gauges()
-            at_s = self._now() - self._origin_s
+            at_s = self._at_s()
             self.take_samples([Sample(at_s, name, value) for name, value in gauges.items()])

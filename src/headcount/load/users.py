@@ -55,7 +55,7 @@ class Crowd:
         self._processes = processes
         self._context_tokens = context_tokens
         self._now = clock()
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: dict[asyncio.Task[None], None] = {}  # in the order of their start, so that a cut is reproducible
         self.in_flight = 0
         """Requests of this crowd that are unanswered right now."""
 
@@ -80,8 +80,8 @@ class Crowd:
 
     def _spawn(self, coroutine: object) -> None:
         task: asyncio.Task[None] = asyncio.get_running_loop().create_task(coroutine)  # type: ignore[arg-type]
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._tasks[task] = None
+        task.add_done_callback(lambda done: self._tasks.pop(done, None))
 
     async def _live(self, person: int) -> None:
         """One person of the closed loop: conversation after conversation, a pause after every answer."""
