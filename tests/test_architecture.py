@@ -25,7 +25,13 @@ MODULE_LINES = 400
 FUNCTION_LINES = 60
 VAGUE_NAMES = {"util", "common", "base", "core", "type", "manager", "handler", "service", "context", "helper", "misc"}
 FOREIGN_UNITS = re.compile(r"_(ms|msec|millis|us|ns|percent|pct|perc|kb|mb|gb|kib|mib|gib|minutes|hours|mw|kw)$")
-UNITS = re.compile(r"(^|_)(s|hz|w|c|j|bytes|tokens|fraction|ratio|users|per_[a-z]+|seconds_[a-z]+|s_[a-z]+)$")
+STATISTIC = re.compile(r"_(mean|median|min|max|p\d+)$")
+UNITS = re.compile(r"(^|_)(s|hz|w|c|j|bytes|tokens|requests|users|fraction|share|factor|per_[a-z]+)$")
+UNITLESS = {
+    *("n_effective", "in_flight", "server_running", "server_waiting", "turns"),  # counts
+    *("percentile", "resolution", "headroom", "speed", "jitter", "output_spread"),  # shares and multiples
+    *("p50", "p95", "max", "value", "bound"),  # in the unit of what holds them
+}
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -158,13 +164,18 @@ def holds_floats(kind: object) -> bool:
     return kind is float
 
 
+def says_its_unit(name: str) -> bool:
+    """Whether the name ends in a unit, or needs none."""
+    return name in UNITLESS or UNITS.search(name) is not None
+
+
 def test_measured_fields_say_their_unit() -> None:
     """A Struct's float carries its unit in its name, since names travel into files and other people's scripts."""
     unnamed = [
         f"{struct.__module__}.{struct.__name__}.{field.name}"
         for struct in structs()
         for field in msgspec.structs.fields(struct)
-        if holds_floats(field.type) and not UNITS.search(field.name)
+        if holds_floats(field.type) and not says_its_unit(STATISTIC.sub("", field.name))
     ]
 
     assert unnamed == []
