@@ -102,6 +102,10 @@ class Playback:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self._server.wait_closed()
 
+    def script_for(self, seen: Seen) -> Script:
+        """What to play for a request that has just come."""
+        return self.scripts[min(len(self.seen), len(self.scripts) - 1)]
+
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
         assert task is not None
@@ -127,7 +131,7 @@ class Playback:
         seen = Seen(number, head, b"", 0.0)
         seen.body = await reader.readexactly(int(seen.headers.get("content-length", 0)))
         seen.at_s = began_s = clock()()
-        script = self.scripts[min(len(self.seen), len(self.scripts) - 1)]
+        script = self.script_for(seen)
         self.seen.append(seen)
         self.in_flight += 1
         self.in_flight_peak = max(self.in_flight, self.in_flight_peak)
