@@ -9,8 +9,8 @@ import asyncio
 from pathlib import Path
 
 from headcount.metrics import ttft_s
-from headcount.preflight import PROBE_TEXT, PROBE_TOKENS, Ready, reach
-from headcount.records import EngineFacts, Prompt, Reply, Request
+from headcount.preflight import PROBE_TOKENS, Ready, probe, reach
+from headcount.records import EngineFacts, Reply, Request
 from headcount.report.format import seconds
 from headcount.scenario import EngineOptions, Scenario, load_scenario
 from headcount.telemetry.sampler import Sampler, open_sources
@@ -51,12 +51,7 @@ async def _ask(ready: Ready) -> tuple[Reply, float]:
     """One small streamed request, exactly as it will be asked."""
     reply = Reply()
     asked_at_s = clock()()
-    prompt = Prompt(
-        messages=({"role": "user", "content": PROBE_TEXT},),
-        max_output_tokens=PROBE_TOKENS,
-        model=ready.facts.model,
-    )
-    await ready.engine.send(prompt, reply)
+    await ready.engine.send(probe(ready.facts), reply)
     return reply, asked_at_s
 
 

@@ -10,12 +10,13 @@ from typing import Any
 import msgspec
 
 from headcount.engine import Engine, engine_class
+from headcount.engine.detect import detect
 from headcount.errors import ScenarioError
 from headcount.http import Client, Target
 from headcount.records import EngineFacts, Prompt
 from headcount.scenario import EngineOptions
 
-__all__ = ["Ready", "reach", "target_of"]
+__all__ = ["PROBE_TOKENS", "Ready", "probe", "reach", "target_of"]
 
 PROBE_TEXT = "Tell me in a few sentences what the sea looks like on a windy day."
 PROBE_TOKENS = 16
@@ -59,27 +60,35 @@ async def reach(options: EngineOptions, api_key: str | None, *, adapter: str | N
     if target is None and options.kind == "auto":
         raise ScenarioError("engine.url is missing", "give the server's address, e.g. http://127.0.0.1:8000")
     client = Client(target) if target is not None else None
-    kind = options.kind
-    if kind == "auto":
-        assert client is not None
-        from headcount.engine.detect import detect
+    try:
+        engine = await _engine(options, client)
+        facts = await engine.facts()
+        notes = await engine.prepare(facts, probe(facts, adapter))
+    except BaseException:
+        if client is not None:
+            await client.close()
+        raise
+    return Ready(engine, facts, target, notes)
 
+
+async def _engine(options: EngineOptions, client: Client | None) -> Engine:
+    """The engine named, or the one that the server turns out to be."""
+    kind = options.kind
+    if kind == "auto" and client is not None:
         kind = await detect(client)
     learned: dict[str, Any] = {}
     try:
         engine: Engine = engine_class(kind)(client, options.model, learned, **options.options)
     except TypeError as error:
         raise ScenarioError(f"engine.options: {error}", f"they are the fields of engine {kind!r}") from error
-    try:
-        facts = await engine.facts()
-        prompt = Prompt(
-            messages=({"role": "user", "content": PROBE_TEXT},),
-            max_output_tokens=PROBE_TOKENS,
-            model=facts.model,
-            adapter=adapter,
-        )
-        notes = await engine.prepare(facts, prompt)
-    except BaseException:
-        await engine.close()
-        raise
-    return Ready(engine, facts, target, notes)
+    return engine
+
+
+def probe(facts: EngineFacts, adapter: str | None = None) -> Prompt:
+    """The one small question asked before measuring."""
+    return Prompt(
+        messages=({"role": "user", "content": PROBE_TEXT},),
+        max_output_tokens=PROBE_TOKENS,
+        model=facts.model,
+        adapter=adapter,
+    )
