@@ -17,8 +17,17 @@ __all__ = ["ENGINES", "Engine", "engine_class"]
 
 ENGINES: dict[str, str] = {
     "openai": "headcount.engine.openai:OpenAI",
-    "llamacpp": "headcount.engine.llamacpp:LlamaCpp",
     "vllm": "headcount.engine.vllm:Vllm",
+    "sglang": "headcount.engine.sglang:Sglang",
+    "llamacpp": "headcount.engine.llamacpp:LlamaCpp",
+    "ollama": "headcount.engine.ollama:Ollama",
+    "lmstudio": "headcount.engine.lmstudio:LmStudio",
+    "tgi": "headcount.engine.tgi:Tgi",
+    "trtllm": "headcount.engine.trtllm:TrtLlm",
+    "lmdeploy": "headcount.engine.lmdeploy:LmDeploy",
+    "transformers": "headcount.engine.transformers:Transformers",
+    "mlx": "headcount.engine.mlx:Mlx",
+    "litellm": "headcount.engine.litellm:LiteLlm",
     "simulated": "headcount.engine.simulated:Simulated",
 }
 
