@@ -44,6 +44,10 @@ class ClauseResult(msgspec.Struct, frozen=True):
     """``holds``, ``fails`` or ``undecided``."""
     n_effective: float | None = None
     """What n clustered outcomes are worth in independent ones; None when nothing is known of their dependence."""
+    value: float | None = None
+    """The metric at the clause's percentile, or the share of errors; None when nothing was judged."""
+    bound: float | None = None
+    """What it must not exceed."""
 
 
 class LevelSummary(msgspec.Struct, frozen=True):

@@ -17,6 +17,7 @@ from headcount.analysis.table import Flags, Floats, Integers, Rows
 from headcount.records import Level
 from headcount.slo import Clause
 from headcount.stats.proportion import anytime_interval, overdispersion, smallest_telling_n
+from headcount.stats.quantile import quantile
 
 __all__ = ["Window", "decide", "judge_clause", "steady_window", "turn_cycle_s"]
 
@@ -92,13 +93,7 @@ def decide(
     heard: each has finished a turn, all but a twentieth of them where there are twenty or more.
     """
     error = CONFIRM_ERROR if level.purpose == "confirm" else ERROR
-    results = tuple(
-        _settle(
-            judge_clause(inside, window, clause, place, error),
-            judge_clause(_joined(inside, cut.where(cut.missed(place))), window, clause, place, error),
-        )
-        for place, clause in enumerate(slo)
-    )
+    results = tuple(_with_cut(inside, cut, window, clause, place, error) for place, clause in enumerate(slo))
     needed = level.users - level.users // 20
     decisions = {result.decision for result in results}
     if "fails" in decisions and window.blocks >= 1 and _people(inside, cut) >= needed:
@@ -111,19 +106,20 @@ def _people(*parts: Rows) -> int:
     return len(np.unique(np.concatenate([part.person for part in parts])))
 
 
-def _joined(inside: Rows, late: Rows) -> Rows:
-    return inside.joined(late) if len(late) else inside
-
-
-def _settle(ended: ClauseResult, with_cut: ClauseResult) -> ClauseResult:
+def _with_cut(inside: Rows, cut: Rows, window: Window, clause: Clause, place: int, error: float) -> ClauseResult:
     """Cut requests count against a clause, never for it: they may take a hold away or make a level fail.
 
     A hold stands as long as the share of misses stays within what is allowed with them: near the limit a few people
     always wait beyond their bound, and as many as are cut at the end were in flight at the beginning.
     """
-    if ended.decision == "holds" and with_cut.misses <= with_cut.allowed_fraction * with_cut.n:
+    ended = judge_clause(inside, window, clause, place, error)
+    late = cut.where(cut.missed(place))
+    if len(late) == 0:
         return ended
-    return msgspec.structs.replace(with_cut, decision="undecided") if with_cut.decision == "holds" else with_cut
+    together = judge_clause(inside.joined(late), window, clause, place, error)
+    if ended.decision == "holds" and together.misses <= together.allowed_fraction * together.n:
+        return ended
+    return msgspec.structs.replace(together, decision="undecided") if together.decision == "holds" else together
 
 
 def judge_clause(inside: Rows, window: Window, clause: Clause, place: int, error: float) -> ClauseResult:
@@ -133,24 +129,33 @@ def judge_clause(inside: Rows, window: Window, clause: Clause, place: int, error
     """
     judged = inside.judged(place)
     missed = inside.missed(place) & judged
-    n, misses = int(judged.sum()), int(missed.sum())
+    n, misses, allowed = int(judged.sum()), int(missed.sum()), clause.allowed_fraction
     if n == 0:
-        return ClauseResult(clause.text, 0, 0, clause.allowed_fraction, None, 0.0, 1.0, "undecided", 0.0)
+        return ClauseResult(clause.text, 0, 0, allowed, None, 0.0, 1.0, "undecided", 0.0, None, clause.bound)
     dispersion = _dispersion(inside, window, clause, judged, missed)
-    n_effective = n / dispersion
-    low, _ = anytime_interval(misses / dispersion, n_effective, ERROR)
-    _, high = anytime_interval(misses / dispersion, n_effective, error)
+    n_effective, misses_effective = n / dispersion, misses / dispersion
+    low, _ = anytime_interval(misses_effective, n_effective, ERROR)
+    _, high = anytime_interval(misses_effective, n_effective, error)
+    value = misses / n if clause.percentile is None else _value(inside, clause, judged)
     return ClauseResult(
         clause.text,
         n,
         misses,
-        clause.allowed_fraction,
+        allowed,
         misses / n,
         low,
         high,
         _decision(clause, n, misses, low, high),
         n_effective,
+        value,
+        clause.bound,
     )
+
+
+def _value(inside: Rows, clause: Clause, judged: Flags) -> float | None:
+    """The metric at the clause's percentile. A cut request enters with its age, a failed one as longer than any."""
+    values = np.where(inside.cut & np.isnan(inside.metric(clause.metric)), inside.age_s, inside.metric(clause.metric))
+    return quantile(np.where(np.isnan(values), np.inf, values)[judged], 1.0 - clause.allowed_fraction)
 
 
 def _decision(clause: Clause, n: int, misses: int, low: float, high: float) -> str:

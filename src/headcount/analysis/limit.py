@@ -6,14 +6,16 @@ Shared by the search and the verdict, so that both speak of the same interval. K
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
 import numpy as np
 
 from headcount.analysis.conclusions import ClauseResult, LevelSummary
 from headcount.stats.crossing import Crossing, crossing
+from headcount.stats.special import beta_cdf
 
-__all__ = ["LimitFit", "believable", "fit_limit", "over_allowed"]
+__all__ = ["LimitFit", "believable", "doubt", "fit_limit"]
 
 NEAR = 0.35
 """Levels within this distance of the boundary, in the logarithm of users, count in full."""
@@ -55,9 +57,27 @@ def believable(summaries: Iterable[LevelSummary]) -> list[LevelSummary]:
     return [s for s in summaries if s.decision != "void" and s.purpose not in _SIDE_PURPOSES and s.n_requests > 0]
 
 
-def over_allowed(summary: LevelSummary) -> bool:
-    """Whether more missed than may, in any clause, decided or not."""
-    return any(c.miss_fraction is not None and c.miss_fraction > c.allowed_fraction for c in summary.clauses)
+def doubt(summaries: Iterable[LevelSummary]) -> float:
+    """Probability that more miss than may, in the worst clause, by what these visits to one level showed together.
+
+    With Jeffreys' prior and effective counts; 0.5 and more before anything was seen of a clause.
+    """
+    n: dict[str, float] = defaultdict(float)
+    misses: dict[str, float] = defaultdict(float)
+    allowed: dict[str, float] = {}
+    for clause in (c for s in summaries for c in s.clauses if c.n > 0):
+        worth = (clause.n if clause.n_effective is None else clause.n_effective) / clause.n
+        n[clause.clause] += clause.n * worth
+        misses[clause.clause] += clause.misses * worth
+        allowed[clause.clause] = clause.allowed_fraction
+    return max(
+        (1.0 - beta_cdf(allowed[c], misses[c] + 0.5, n[c] - misses[c] + 0.5) for c in n if _judgeable(c)), default=0.5
+    )
+
+
+def _judgeable(clause: str) -> bool:
+    """Rare errors are guarded by the level test; too few requests ever say how rare they are."""
+    return not clause.startswith("errors")
 
 
 def fit_limit(summaries: Sequence[LevelSummary]) -> LimitFit | None:

@@ -12,20 +12,30 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from headcount.analysis.conclusions import LevelSummary, Limits, Plan
-from headcount.analysis.limit import LimitFit, believable, fit_limit, over_allowed
+from headcount.analysis.limit import LimitFit, believable, doubt, fit_limit
 
 __all__ = ["Standing", "estimate_s", "next_level", "spent_s", "standings"]
 
-FIRST_LEVEL_S = 30.0
-"""The first level, when nothing is known of how long a turn takes."""
-BRACKET_REQUESTS, REFINE_REQUESTS = 80, 350
-"""How many requests a level should show when it is far from the limit, and near it."""
+FIRST_LEVEL_S = 12.0
+"""The first level, while nothing is known of how long a turn takes; doubled when nobody finished one."""
+NEAR_REQUESTS = 150
+"""How many requests a level near the limit should show, where the time allows."""
+LEAST_REQUESTS = 62
+"""What it must show at least, to decide about a p95."""
+OVERHEAD_CYCLES = 2.25
+"""What a level takes before its steady window begins: starting everybody, and warming up."""
+BRACKET_CYCLES, NEAR_CYCLES, LEAST_CYCLES = 2.5, 4.0, 2.0
+"""The steady window of a level, in turn cycles: far from the limit, near it, and at least."""
 CONFIRM_BELIEF = 0.75
 """The candidate is the largest number that the limit reaches with this probability."""
+OVER_DOUBT = 0.9
+"""A level is over the limit when more miss than may with this probability."""
+EASY_FRACTION = 0.4
+"""A level whose waits stay below this share of their bounds is far from the limit: the next is four times as big."""
 MAX_REFINED = 4
 MAX_LEVELS = 60
-MAX_NEUTRAL = 2
-"""Visits that neither held nor missed too much, after which a candidate is given up."""
+MAX_UNHELD = 2
+"""Visits to a candidate that did not hold, after which it is given up."""
 
 
 class Expects(Protocol):
@@ -41,17 +51,19 @@ class Standing:
 
     def __init__(self, users: int, visits: Sequence[LevelSummary]) -> None:
         self.users = users
+        self.visits = tuple(visits)
         self.held = sum(v.decision == "holds" for v in visits)
         """In how many separate visits it held; the search never makes two of them in a row."""
         self.failed = any(v.decision == "fails" for v in visits)
-        self.over = self.failed or any(v.decision == "undecided" and over_allowed(v) for v in visits)
-        """Whether any visit missed more than may be, decided or not."""
-        self.neutral = sum(v.decision == "undecided" and not over_allowed(v) for v in visits)
+        self.doubt = doubt(visits)
+        self.over = self.failed or self.doubt >= OVER_DOUBT
+        """Whether it is held to be beyond the limit; one visit that fails is enough."""
+        self.unheld = sum(v.decision == "undecided" and v.purpose == "confirm" for v in visits)
 
     @property
-    def clean(self) -> bool:
-        """Nothing was seen against it."""
-        return not self.over
+    def unclear(self) -> bool:
+        """Whether it looks as likely to be over the limit as not."""
+        return not self.over and self.doubt > 0.5 and any(c.misses for v in self.visits for c in v.clauses)
 
 
 def standings(summaries: Sequence[LevelSummary]) -> dict[int, Standing]:
@@ -123,53 +135,67 @@ def _choose(summaries: Sequence[LevelSummary], limits: Limits) -> tuple[int, str
     if top < 1:
         return None
     if not known:
-        return max(1, top // 2), "bracket"
+        # Nobody finished a turn in the steady window: as soon as it is known how long one takes, more people will.
+        return (last.users if last.turn_cycle_s is None else min(4 * last.users, top)), "bracket"
     over = [s.users for s in known.values() if s.over]
     if not over:
         return _upwards(known, summaries, limits, top)
-    clean_below = [s.users for s in known.values() if s.clean and s.users < min(over)]
-    if not clean_below:
-        return _downwards(known, summaries, min(over))
-    return _between(known, summaries, limits, max(clean_below), min(over))
+    below = [s.users for s in known.values() if not s.unclear and s.users < min(over)]
+    if not below:
+        return _downwards(known, min(over))
+    return _between(known, summaries, limits, max(below), min(over))
 
 
 def _upwards(
     known: dict[int, Standing], summaries: Sequence[LevelSummary], limits: Limits, top: int
 ) -> tuple[int, str] | None:
-    """Nothing broke yet: double, or confirm the top of the range."""
-    highest = max(known)
-    if highest < top:
-        return min(2 * highest, top), "bracket"
-    if known[highest].held >= limits.confirmations or known[highest].neutral > limits.confirmations:
+    """Nothing broke yet: go up in steps of two or four, or confirm the top of the range."""
+    highest = known[max(known)]
+    if highest.unclear and len(highest.visits) < 3:
+        return highest.users, "refine"
+    if highest.users < top:
+        return min((4 if _easy(highest) else 2) * highest.users, top), "bracket"
+    if highest.held >= limits.confirmations or highest.unheld >= MAX_UNHELD:
         return None
-    if summaries[-1].users == highest and highest > 1:
-        return max(1, round(highest / 2)), "bracket"
-    return highest, "confirm"
+    if summaries[-1].users == highest.users and highest.users > 1:
+        return math.ceil(highest.users / 2), "bracket"
+    return highest.users, "confirm"
 
 
-def _downwards(known: dict[int, Standing], summaries: Sequence[LevelSummary], lowest: int) -> tuple[int, str] | None:
-    """Everything so far was too much: halve, down to one person."""
-    if lowest > 1:
-        return lowest // 2, "bracket"
-    visits = sum(s.users == 1 for s in summaries)
-    return None if known[1].failed or visits >= 3 else (1, "refine")
+def _easy(standing: Standing) -> bool:
+    """Whether every wait stayed far below its bound."""
+    clauses = [c for visit in standing.visits for c in visit.clauses if c.bound is not None and c.n > 0]
+    return all(c.value is not None and c.value <= EASY_FRACTION * (c.bound or 0.0) for c in clauses)
+
+
+def _downwards(known: dict[int, Standing], lowest: int) -> tuple[int, str] | None:
+    """Everything so far was too much: go down to a quarter, a half, to one person."""
+    unclear = [s for s in known.values() if s.unclear and s.users < lowest and len(s.visits) < 3]
+    if unclear:
+        return unclear[0].users, "refine"
+    smaller = min(known)
+    if smaller > 1:
+        return max(1, smaller // (4 if smaller >= 16 else 2)), "bracket"
+    return None if known[1].failed or len(known[1].visits) >= 3 else (1, "refine")
 
 
 def _between(
-    known: dict[int, Standing], summaries: Sequence[LevelSummary], limits: Limits, clean: int, over: int
+    known: dict[int, Standing], summaries: Sequence[LevelSummary], limits: Limits, below: int, over: int
 ) -> tuple[int, str] | None:
     """Between a level without trouble and one with: refine the fit, then confirm below it."""
     fit = fit_limit(summaries)
-    assert fit is not None  # a level was over what is allowed, so there is something to fit
+    if fit is None:  # it failed by cut requests alone
+        return ((below + over) // 2, "refine") if over - below > 1 else None
     low, high = fit.interval_users()
     refined = sum(s.purpose == "refine" for s in summaries)
-    wide = high - low > 2 and high > low * (1.0 + limits.resolution) ** 2
-    if wide and over - clean > 1 and refined < MAX_REFINED:
-        users = min(max(round(fit.quantile(0.5)), clean + 1), over - 1)
-        return users, "refine"
+    narrow = high - low <= 2 or high <= low * (1.0 + limits.resolution) ** 2
     candidate = _candidate(known, fit, over)
+    pressed = candidate is not None and _pressed(known, candidate, summaries, limits)
+    if not narrow and over - below > 1 and refined < MAX_REFINED and not pressed:
+        guess = _interpolated(known[below], known[over]) if over > 1.3 * below else fit.quantile(0.5)
+        return min(max(round(guess), below + 1), over - 1), "refine"
     if candidate is None:
-        return (clean // 2, "bracket") if clean > 1 else None
+        return (below // 2, "bracket") if below > 1 else None
     if candidate in known and known[candidate].held >= limits.confirmations:
         return None
     if summaries[-1].users == candidate:
@@ -177,12 +203,40 @@ def _between(
     return candidate, "confirm"
 
 
+def _interpolated(below: Standing, over: Standing) -> float:
+    """Where the first clause meets its bound, by its value at a level below the limit and at one above it.
+
+    Waits stay low until the server is full and then grow by one person's share of its throughput for each more: the
+    line back from above and the straight one between both enclose the truth; the middle of them is taken.
+    """
+    low, high = below.visits[-1], over.visits[-1]
+    guesses = []
+    for before, after in zip(low.clauses, high.clauses, strict=False):
+        bound = after.bound
+        if before.value is None or after.value is None or bound is None or not before.value < bound < after.value:
+            continue
+        straight = low.users + (bound - before.value) / (after.value - before.value) * (high.users - low.users)
+        back = high.users - (high.requests_per_s or 0.0) * (after.value - bound)
+        guesses.append(0.5 * (straight + max(straight, back)) if after.clause.startswith("ttft") else straight)
+    ratio = high.users / low.users
+    guess = min(guesses, default=math.sqrt(low.users * high.users))
+    return float(min(max(guess, low.users * ratio**0.15), low.users * ratio**0.85))
+
+
+def _pressed(known: dict[int, Standing], candidate: int, summaries: Sequence[LevelSummary], limits: Limits) -> bool:
+    """Whether the time left is only enough to confirm the candidate."""
+    held = known[candidate].held if candidate in known else 0
+    visits = 2 * (limits.confirmations - held)
+    cycle_s = _cycle_s(candidate, summaries)
+    return cycle_s is not None and limits.max_time_s - spent_s(summaries) < visits * _least_s(candidate, cycle_s)
+
+
 def _candidate(known: dict[int, Standing], fit: LimitFit, over: int) -> int | None:
     """The largest number of people that the limit reaches in all likelihood and against which nothing was seen."""
     believed = math.floor(fit.quantile(1.0 - CONFIRM_BELIEF))
     for users in range(min(max(believed, 1), over - 1), 0, -1):
         standing = known.get(users)
-        if standing is None or (standing.clean and (standing.neutral <= MAX_NEUTRAL or standing.held > 0)):
+        if standing is None or (not standing.over and standing.unheld < MAX_UNHELD):
             return users
     return None
 
@@ -190,7 +244,7 @@ def _candidate(known: dict[int, Standing], fit: LimitFit, over: int) -> int | No
 def _above(candidate: int, fit: LimitFit, limits: Limits) -> int:
     """What is measured between two confirmations: a level that probably fails, close by; it sharpens the fit."""
     step = max(1, round(limits.resolution * candidate))
-    return min(max(candidate + step, round(fit.quantile(0.8))), 2 * candidate, limits.max_users) if candidate > 1 else 2
+    return min(max(candidate + step, round(fit.quantile(0.8))), 2 * candidate, limits.max_users)
 
 
 # --- how long ---------------------------------------------------------------------------------
@@ -201,23 +255,29 @@ def _timed(users: int, purpose: str, summaries: Sequence[LevelSummary], limits: 
     left_s = limits.max_time_s - spent_s(summaries)
     cycle_s = _cycle_s(users, summaries)
     if cycle_s is None:
-        wanted_s = FIRST_LEVEL_S * 2.0 ** sum(s.n_requests == 0 for s in summaries)
-        shortest_s = 0.0
+        time_s = min(FIRST_LEVEL_S * 2.0 ** len(summaries), limits.level_time_s, left_s)
+        return Plan(users, purpose, time_s) if time_s > 0 else None
+    overhead_s, least_s = OVERHEAD_CYCLES * cycle_s, _least_s(users, cycle_s)
+    if purpose == "bracket":
+        wanted_s = least_s = overhead_s + BRACKET_CYCLES * cycle_s
     else:
-        requests = BRACKET_REQUESTS if purpose == "bracket" else REFINE_REQUESTS
-        overhead_s = 2.5 * cycle_s
-        wanted_s = overhead_s + max(4.0 * cycle_s, requests * cycle_s / users)
-        if purpose == "bracket":
-            wanted_s = min(wanted_s, max(overhead_s + 4.0 * cycle_s, FIRST_LEVEL_S))
-        shortest_s = overhead_s + 2.0 * cycle_s
-    time_s = min(wanted_s, limits.level_time_s, left_s)
-    return Plan(users, purpose, time_s) if time_s > shortest_s or (not summaries and time_s > 0) else None
+        wanted_s = overhead_s + cycle_s * max(NEAR_CYCLES, NEAR_REQUESTS / users)
+        visits = 2 * limits.confirmations
+        wanted_s = max(least_s, min(wanted_s, left_s / visits))
+    time_s = min(wanted_s, limits.level_time_s)
+    return Plan(users, purpose, time_s) if min(time_s, least_s) <= left_s else None
+
+
+def _least_s(users: int, cycle_s: float) -> float:
+    """The shortest level that can decide anything."""
+    return cycle_s * (OVERHEAD_CYCLES + max(LEAST_CYCLES, LEAST_REQUESTS / users))
 
 
 def _cycle_s(users: int, summaries: Sequence[LevelSummary]) -> float | None:
-    """The turn cycle to expect: that of the nearest level, longer in proportion where it had fewer people."""
+    """The turn cycle to expect: that of the nearest level; above it longer in proportion, where it was loaded."""
     known = [s for s in summaries if s.turn_cycle_s is not None]
     nearest = min(known, key=lambda s: abs(math.log(users / s.users)), default=None)
     if nearest is None or nearest.turn_cycle_s is None:
         return None
-    return nearest.turn_cycle_s * max(1.0, users / nearest.users) if nearest.users < users else nearest.turn_cycle_s
+    loaded = any(c.misses > c.allowed_fraction * c.n for c in nearest.clauses)
+    return nearest.turn_cycle_s * max(1.0, users / nearest.users) if loaded else nearest.turn_cycle_s

@@ -92,7 +92,7 @@ def _facts(level: Level, rows: Rows, inside: Rows, window: Window) -> dict[str, 
     good = inside.where(inside.good)
     length_s, n = window.length_s, len(inside)
     rate = n / length_s if length_s > 0 and n else None
-    cycle_s = turn_cycle_s(inside)
+    cycle_s = turn_cycle_s(inside if n else rows)
     tokens = good.output_tokens[good.output_tokens >= 0]
     prompts = good.prompt_tokens[good.prompt_tokens >= 0]
     tpot_s = _known(good.tpot_s)

@@ -27,45 +27,55 @@ _STREAMED, _ESTIMATED, _COALESCED, _SHORT_PROMPT = 1, 2, 4, 8
 _MAX_CLAUSES = 16
 
 
-class Rows:
-    """Columns of some requests as numpy arrays, in order of their ends. Not-a-number or -1 stands for unknown."""
+class _Column:
+    """One column of chosen rows, copied out of the table when it is first asked for."""
 
-    def __init__(
-        self, columns: dict[str, npt.NDArray[Any]], chosen: npt.NDArray[Any], kinds: tuple[str, ...], clauses: int
-    ) -> None:
-        self._columns, self._chosen = columns, chosen
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, rows: Rows, owner: type) -> npt.NDArray[Any]:
+        found = rows.__dict__[self._name] = np.array(rows.columns[self._name])[rows.chosen]
+        return found
+
+
+class Rows:
+    """Some requests as numpy columns, in order of their ends. Not-a-number or -1 stands for unknown."""
+
+    person = _Column()
+    turn = _Column()
+    scheduled_at_s = _Column()
+    age_s = _Column()
+    """From scheduled to the end, whatever the end was."""
+    ttft_s = _Column()
+    e2e_s = _Column()
+    max_gap_s = _Column()
+    think_s = _Column()
+    send_delay_s = _Column()
+    prompt_tokens = _Column()
+    output_tokens = _Column()
+    max_output_tokens = _Column()
+    error = _Column()
+    """0 for a success, else the place of its kind in ``kinds``."""
+    flags = _Column()
+    judged_bits = _Column()
+    missed_bits = _Column()
+
+    def __init__(self, columns: dict[str, array[Any]], chosen: Integers, kinds: tuple[str, ...], clauses: int) -> None:
+        self.columns, self.chosen = columns, chosen
         self.kinds = kinds
-        """``kinds[code]`` names what ``error`` holds; 0 is success."""
         self.clauses = clauses
         """How many clauses ``judged`` and ``missed`` know."""
-        self.person: Integers = columns["person"][chosen]
-        self.turn: Integers = columns["turn"][chosen]
-        self.scheduled_at_s: Floats = columns["scheduled_at_s"][chosen]
-        self.age_s: Floats = columns["age_s"][chosen]
-        """From scheduled to the end, whatever the end was."""
-        self.ttft_s: Floats = columns["ttft_s"][chosen]
-        self.e2e_s: Floats = columns["e2e_s"][chosen]
-        self.max_gap_s: Floats = columns["max_gap_s"][chosen]
-        self.think_s: Floats = columns["think_s"][chosen]
-        self.send_delay_s: Floats = columns["send_delay_s"][chosen]
-        self.prompt_tokens: Integers = columns["prompt_tokens"][chosen]
-        self.output_tokens: Integers = columns["output_tokens"][chosen]
-        self.max_output_tokens: Integers = columns["max_output_tokens"][chosen]
-        self.error: Integers = columns["error"][chosen]
-        self._flags: Integers = columns["flags"][chosen]
-        self._judged: Integers = columns["judged"][chosen]
-        self._missed: Integers = columns["missed"][chosen]
 
     def __len__(self) -> int:
-        return len(self.age_s)
+        return len(self.chosen)
 
     def where(self, chosen: Flags) -> Rows:
         """The requests for which ``chosen`` is true."""
-        return Rows(self._columns, self._chosen[chosen], self.kinds, self.clauses)
+        return Rows(self.columns, self.chosen[chosen], self.kinds, self.clauses)
 
     def joined(self, other: Rows) -> Rows:
         """These and others of the same table."""
-        return Rows(self._columns, np.concatenate([self._chosen, other._chosen]), self.kinds, self.clauses)
+        return Rows(self.columns, np.concatenate([self.chosen, other.chosen]), self.kinds, self.clauses)
 
     @property
     def ended_at_s(self) -> Floats:
@@ -91,22 +101,22 @@ class Rows:
     @property
     def streamed(self) -> Flags:
         """Which were asked for as a stream."""
-        return np.asarray(self._flags & _STREAMED, bool)
+        return np.asarray(self.flags & _STREAMED, bool)
 
     @property
     def estimated(self) -> Flags:
         """Whose tokens were counted by the client, not the server."""
-        return np.asarray(self._flags & _ESTIMATED, bool)
+        return np.asarray(self.flags & _ESTIMATED, bool)
 
     @property
     def coalesced(self) -> Flags:
         """Whose output events came several in one read."""
-        return np.asarray(self._flags & _COALESCED, bool)
+        return np.asarray(self.flags & _COALESCED, bool)
 
     @property
     def short_prompt(self) -> Flags:
         """Whose prompt cost the server less than 80 % of what the text of its last turn alone was planned to cost."""
-        return np.asarray(self._flags & _SHORT_PROMPT, bool)
+        return np.asarray(self.flags & _SHORT_PROMPT, bool)
 
     def of_kind(self, kind: str) -> Flags:
         """Which ended with this kind of error."""
@@ -115,11 +125,11 @@ class Rows:
 
     def judged(self, clause: int) -> Flags:
         """Which say something about the clause of this place in the service level."""
-        return np.asarray(self._judged >> clause & 1, bool)
+        return np.asarray(self.judged_bits >> clause & 1, bool)
 
     def missed(self, clause: int) -> Flags:
         """Which miss it; false where they say nothing."""
-        return np.asarray(self._missed >> clause & 1, bool)
+        return np.asarray(self.missed_bits >> clause & 1, bool)
 
     def metric(self, name: str) -> Floats:
         """A metric by its name in a clause; ``first_answer`` is as good as its TTFT for measuring dependence."""
@@ -150,8 +160,8 @@ class RequestTable:
                 "max_output_tokens": "H",
                 "error": "B",
                 "flags": "B",
-                "judged": "H",
-                "missed": "H",
+                "judged_bits": "H",
+                "missed_bits": "H",
             }.items()
         }
         self._appends = tuple(column.append for column in self._columns.values())
@@ -200,11 +210,11 @@ class RequestTable:
             append(value)
 
     def rows(self) -> Rows:
-        """All requests so far, in order of their ends; a copy, so that the table may grow on."""
-        columns = {name: np.array(column) for name, column in self._columns.items()}
-        order = np.argsort(columns["scheduled_at_s"] + columns["age_s"], kind="stable")
+        """All requests so far, in order of their ends; the table may grow on meanwhile."""
+        n = len(self)
+        ended_at_s = np.array(self._columns["scheduled_at_s"])[:n] + np.array(self._columns["age_s"])[:n]
         kinds = tuple(kind or "" for kind in self._kinds)
-        return Rows(columns, order, kinds, len(self._slo))
+        return Rows(self._columns, np.argsort(ended_at_s, kind="stable"), kinds, len(self._slo))
 
 
 def _or_nan(value: float | None) -> float:

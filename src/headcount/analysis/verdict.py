@@ -56,14 +56,14 @@ def judge(
 def _limit(levels: Sequence[LevelSummary]) -> tuple[int | None, int]:
     """The largest level that held in every visit, with no failing level below it, and how often it held."""
     known = standings(levels)
-    over = min((s.users for s in known.values() if s.failed), default=math.inf)
-    held = [s for s in known.values() if s.held and s.clean and s.users < over]
-    most = max((s.held for s in held), default=0)
-    if held:
+    over = min((s.users for s in known.values() if s.over), default=math.inf)
+    good = [s for s in known.values() if s.users < over and not s.unclear]
+    most = max((s.held for s in good), default=0)
+    if good:
         # Fewer visits than the best confirmed level are not enough, unless nothing was confirmed twice.
-        best = max((s for s in held if s.held >= min(most, 3)), key=lambda s: s.users)
+        best = max((s for s in good if s.held >= min(most, 3)), key=lambda s: s.users)
         return best.users, best.held
-    return (0, 0) if 1 in known and known[1].failed else (None, 0)
+    return (0, 0) if 1 in known and known[1].over else (None, 0)
 
 
 def _recommended(

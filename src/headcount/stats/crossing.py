@@ -17,9 +17,9 @@ __all__ = ["Crossing", "crossing"]
 
 Floats = npt.NDArray[np.floating[Any]]
 
-_SLOPES = np.exp(np.linspace(math.log(1.5), math.log(150.0), 30))
+_SLOPES = np.exp(np.linspace(math.log(2.0), math.log(200.0), 20))
 """Of logit(share) against log(users), believed alike on a logarithmic scale: the shallowest seen was 4, a cliff 65."""
-_GRID = 1200
+_GRID = 800
 
 
 class Crossing:

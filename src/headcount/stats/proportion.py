@@ -82,10 +82,10 @@ def anytime_interval(misses: float, n: float, error: float = 0.05) -> tuple[floa
     needed, seen = -math.log(error), misses / n
     low = 0.0
     if misses > 0:
-        low = bisect(lambda share: needed - log_evidence_above(misses, n, share), 1e-12, min(seen, 1.0 - 1e-12), 1e-6)
+        low = bisect(lambda share: needed - log_evidence_above(misses, n, share), 1e-12, min(seen, 1.0 - 1e-12), 1e-3)
     high = 1.0
     if misses < n:
-        high = bisect(lambda share: log_evidence_below(misses, n, share) - needed, max(seen, 1e-12), 1.0 - 1e-12, 1e-6)
+        high = bisect(lambda share: log_evidence_below(misses, n, share) - needed, max(seen, 1e-12), 1.0 - 1e-12, 1e-3)
     return low, high
 
 

@@ -59,9 +59,12 @@ def binomial_sf(k: int, n: int, p: float) -> float:
     return beta_cdf(p, k + 1.0, float(n - k))
 
 
-def bisect(rising: Callable[[float], float], low: float, high: float, tolerance: float = 1e-12) -> float:
-    """Where a rising function crosses zero in [low, high]; the nearer end when it does not."""
-    while high - low > tolerance * max(1.0, abs(low)):
+def bisect(rising: Callable[[float], float], low: float, high: float, tolerance: float = 1e-11) -> float:
+    """Where a rising function crosses zero in [low, high]; the nearer end when it does not.
+
+    ``tolerance`` is relative.
+    """
+    while high - low > tolerance * max(abs(low), tolerance):
         middle = 0.5 * (low + high)
         if middle in (low, high):
             break
