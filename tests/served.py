@@ -7,7 +7,7 @@ import contextlib
 import threading
 from collections.abc import Iterator
 
-from playback import Playback
+from tests.playback import Playback
 
 
 @contextlib.contextmanager

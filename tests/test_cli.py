@@ -11,10 +11,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from playback import GOOD, Playback, Script, Seen, head, stream, token, whole
-from served import served
 
 from headcount.cli import main
+from tests.playback import GOOD, Playback, Script, Seen, head, stream, token, whole
+from tests.served import served
 
 MODELS = whole(b'{"object":"list","data":[{"id":"mini","object":"model"}]}')
 SIMULATED = """
