@@ -22,7 +22,7 @@ from headcount.report.format import clean, moment
 from headcount.report.rows import level_rows
 from headcount.report.timeline import timeline
 from headcount.report.traffic import Traffic, read_traffic
-from headcount.report.words import Words, words
+from headcount.report.words import Words, people, words
 
 __all__ = ["write"]
 
@@ -87,7 +87,7 @@ def _answer(report: Report, _: Words) -> dict[str, Any]:
         ),
         "sentence": clean(_(verdict.sentence), 600),
         "recommended": recommended,
-        "recommended_unit": _("person") if verdict.recommended_users == 1 else _("people"),
+        "recommended_unit": people(verdict.recommended_users or 0, _).replace(recommended, "").strip(),
         "headroom": headroom,
         "sure_name": outline.sure_name(verdict, _),
         "sure": outline.sure_lines(verdict, _),

@@ -96,7 +96,8 @@ class Progress:
         return self._people(level).append("  " + _padded(self._words(level.purpose), 9), "dim")
 
     def _left(self, left_s: float) -> str:
-        return self._words("at most {time} left").format(time=duration(left_s))
+        _ = self._words
+        return _("at most {time} left").format(time=duration(left_s))
 
     def _figures(self, summary: LevelSummary, in_flight: float | None) -> str:
         _ = self._words

@@ -1,26 +1,47 @@
 """The reader's language: standard gettext catalogues beside this file, English where there is none.
 
-Knows nothing of what is said.
+Sentences that arrive finished, with their numbers in them (cautions, causes, advice), are recognised by their
+pattern: the catalogue has them with ``{0}``, ``{1}`` … where the numbers stand. Knows nothing of what is said.
 """
 
 from __future__ import annotations
 
+import functools
 import gettext
+import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-__all__ = ["LANGUAGES", "Words", "language_of", "people", "words"]
+__all__ = ["LANGUAGES", "VALUES", "Words", "language_of", "people", "words"]
 
 LANGUAGES = ("en", "ko")
+
+VALUES = (
+    *("holds", "fails", "undecided", "void"),
+    *("probe", "bracket", "refine", "confirm", "burst", "fixed", "measure"),
+)
+"""Words that come as values of a level, so that no call of ``words`` names them."""
 
 Words = Callable[[str], str]
 """From an English text to the reader's."""
 
+_HOLE = re.compile(r"\{\d+\}")
+_Pattern = tuple[list[str], str]
+"""The fixed pieces of an English sentence, and the translation with its numbered holes."""
 
+
+@functools.cache
 def words(language: str) -> Words:
     """The catalogue of a language of ``LANGUAGES``; English texts as they are for any other."""
     catalogues = Path(__file__).parent / "locale"
-    return gettext.translation("headcount", catalogues, [language], fallback=True).gettext
+    translation = gettext.translation("headcount", catalogues, [language], fallback=True)
+    if not isinstance(translation, gettext.GNUTranslations):
+        return translation.gettext
+    known: dict[str, str] = {key: text for key, text in translation._catalog.items() if key and isinstance(key, str)}  # type: ignore[attr-defined]
+    patterns = [(_HOLE.split(key), text) for key, text in known.items() if _HOLE.search(key)]
+    # The one that fixes most is tried first: it says the most precisely what was meant.
+    patterns.sort(key=lambda pattern: -sum(map(len, pattern[0])))
+    return functools.partial(_said, known, patterns)
 
 
 def language_of(environ: Mapping[str, str]) -> str:
@@ -33,3 +54,34 @@ def language_of(environ: Mapping[str, str]) -> str:
 def people(n: int, _: Words) -> str:
     """A number of people in words."""
     return _("1 person") if n == 1 else _("{n} people").format(n=n)
+
+
+def _said(known: dict[str, str], patterns: list[_Pattern], text: str) -> str:
+    """The translation of a text or of its pattern; the text itself when neither is known."""
+    if text in known or not text:
+        return known.get(text, text)
+    for pieces, translation in patterns:
+        filled = _between(pieces, text)
+        if filled is not None:
+            numbered = {f"{{{n}}}": _said(known, patterns, value) for n, value in enumerate(filled)}
+            return _HOLE.sub(lambda hole, numbered=numbered: numbered[hole[0]], translation)  # type: ignore[misc]
+    return text
+
+
+def _between(pieces: list[str], text: str) -> list[str] | None:
+    """What stands in a text between fixed pieces; None when they are not there in this order.
+
+    Each piece is taken where it comes first, so that the time is linear in the text, whoever wrote it.
+    """
+    first, *middle, last = pieces
+    end = len(text) - len(last)
+    if not text.startswith(first) or not text.endswith(last) or end < len(first):
+        return None
+    found, at = [], len(first)
+    for piece in middle:
+        place = text.find(piece, at, end)
+        if place < 0:
+            return None
+        found.append(text[at:place])
+        at = place + len(piece)
+    return [*found, text[at:end]]
