@@ -17,18 +17,19 @@ from pathlib import Path
 import msgspec
 
 from headcount.analysis.conclusions import Verdict
-from headcount.errors import ScenarioError
+from headcount.errors import RunError, ScenarioError
 from headcount.records import RunFacts
 from headcount.report.words import language_of
 from headcount.store import Run, open_run
 
-__all__ = ["FORMATS", "Report", "write", "write_report"]
+__all__ = ["FORMATS", "Report", "save_html", "write", "write_report"]
 
 FORMATS: dict[str, str] = {
     "terminal": "headcount.report.terminal:write",
     "json": "headcount.report.as_json:write",
     "markdown": "headcount.report.markdown:write",
     "html": "headcount.report.html:write",
+    "csv": "headcount.report.as_csv:write",
 }
 
 
@@ -58,10 +59,13 @@ def write(name: str, report: Report) -> str:
 
 
 def write_report(name: str, verdict: Verdict, facts: RunFacts, path: Path, language: str | None = None) -> None:
-    """The report of the run folder ``path`` on stdout; in colour where stdout is a terminal. The language is the
-    locale's unless given."""
+    """The report of the run folder ``path`` on stdout; in colour where stdout is a terminal, and a page is saved there
+    instead of shown. The language is the locale's unless given."""
     language = language or language_of(os.environ)
-    if name == "terminal" and sys.stdout.isatty():
+    if sys.stdout.isatty() and name == "html":
+        print(save_html(verdict, facts, path, language))
+        return
+    if sys.stdout.isatty() and name == "terminal":
         from rich.console import Console
 
         from headcount.report.terminal import render
@@ -71,3 +75,14 @@ def write_report(name: str, verdict: Verdict, facts: RunFacts, path: Path, langu
         return
     width = shutil.get_terminal_size((100, 24)).columns
     sys.stdout.write(write(name, Report(verdict, facts, open_run(path), language, width)))
+
+
+def save_html(verdict: Verdict, facts: RunFacts, path: Path, language: str | None = None) -> Path:
+    """Write ``report.html`` into the run folder ``path``, replacing an earlier one; where it is."""
+    report = Report(verdict, facts, open_run(path), language or language_of(os.environ))
+    page = path / "report.html"
+    try:
+        page.write_text(write("html", report), encoding="utf-8")
+    except OSError as error:
+        raise RunError(f"cannot write {page}: {error.strerror or error}", "the run's facts are kept") from error
+    return page

@@ -173,7 +173,7 @@ def _latency(rows: list[Row], verdict: Verdict, slo: tuple[Clause, ...], _: Word
         shown = ("p95",) if several else ("p50", "p95", "max")
         for quantile, colour in zip(shown, colours, strict=False):
             values = _values(figure, rows, condition, lambda row, q=quantile: getattr(row.latency_s, q))  # type: ignore[misc]
-            figure["lines"].append(_line(f"{quantile}{name}", values, "s", colour))
+            figure["lines"].append(_line(f"{_('max') if quantile == 'max' else quantile}{name}", values, "s", colour))
     metric = "e2e" if whole else "ttft"
     figure["rules"] += [
         Rule(across=True, at=clause.bound, label=promise(clause.text, _), right=False)
