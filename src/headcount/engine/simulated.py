@@ -9,10 +9,9 @@ from __future__ import annotations
 import asyncio
 import difflib
 import random
-from collections.abc import Callable, Hashable
+from collections.abc import Hashable
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import asdict, replace
-from math import exp
 from typing import Any
 
 import msgspec
@@ -20,10 +19,11 @@ import msgspec
 from headcount.errors import ScenarioError
 from headcount.records import EngineFacts, Prompt, Reply
 from headcount.simulator.cost import Cost
-from headcount.simulator.job import Job
+from headcount.simulator.job import Job, Refusal
+from headcount.simulator.pace import Pace
 from headcount.simulator.policy import POLICIES, Policy
 from headcount.simulator.profiles import PROFILES, Profile
-from headcount.simulator.server import Refusal, Server
+from headcount.simulator.server import Server
 from headcount.simulator.words import MESSAGE_TOKENS, PROMPT_TOKENS, text_of, text_tokens
 from headcount.virtual import clock
 
@@ -166,7 +166,7 @@ class Simulated:
         self._rng = random.Random(f"answers {self.options.seed}")
         self._began_at_s: float | None = None
         self._clocked = ClockedServer(
-            Server(self._cost, self._policy, self._pace()), round_trip_s=self.options.round_trip_s
+            Server(self._cost, self._policy, _pace(self.options)), round_trip_s=self.options.round_trip_s
         )
         limit = self.options.proxy_limit
         self._proxy: AbstractAsyncContextManager[Any] = nullcontext() if limit is None else asyncio.Semaphore(limit)
@@ -299,26 +299,6 @@ class Simulated:
         named = {None, self.model, *self.options.adapters}
         return None if prompt.model in named and prompt.adapter in named else "http_404"
 
-    def _pace(self) -> Callable[[Server], float] | None:
-        """The factor on step times: jitter, drift, leak, throttling; None when there is none."""
-        options = self.options
-        sick = options.drift_per_hour or options.leak_per_request or options.throttle_after_s is not None
-        if not sick and not options.jitter:
-            return None
-        rng = random.Random(f"steps {options.seed}")
-
-        def pace(server: Server) -> float:
-            factor = exp(rng.gauss(0.0, options.jitter)) if options.jitter else 1.0
-            if sick:
-                elapsed_s = server.now_s - (self._began_at_s or 0.0)
-                factor *= 1.0 + options.drift_per_hour * elapsed_s / 3600.0
-                factor *= 1.0 + options.leak_per_request * server.finished_total
-                if options.throttle_after_s is not None and elapsed_s >= options.throttle_after_s:
-                    factor *= options.throttle_factor
-            return factor
-
-        return pace
-
 
 def _job(prompt: Prompt, written: int) -> Job:
     """The request in the core's terms: its tokens, and the message boundaries histories are known by."""
@@ -373,6 +353,17 @@ def _options(given: dict[str, object]) -> Options:
         if value is not None and value not in table:
             raise ScenarioError(f"engine.options.{name}: {value!r} is not known", f"known: {', '.join(table)}")
     return options
+
+
+def _pace(options: Options) -> Pace:
+    return Pace(
+        seed=options.seed,
+        jitter=options.jitter,
+        drift_per_hour=options.drift_per_hour,
+        leak_per_request=options.leak_per_request,
+        throttle_after_s=options.throttle_after_s,
+        throttle_factor=options.throttle_factor,
+    )
 
 
 def _policy(profile: Profile, options: Options) -> Policy:

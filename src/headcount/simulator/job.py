@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from headcount.simulator.pool import Node, Path
 
-__all__ = ["Job", "Span", "State"]
+__all__ = ["Event", "Job", "Refusal", "Span", "State"]
 
 State = Literal["new", "refused", "waiting", "prefilling", "parked", "decoding", "finished", "cancelled"]
 """``parked``: in the batch, but another adapter's sequences compute."""
+
+Refusal = Literal["context_overflow", "queue_full"]
+"""Why a job is not taken."""
 
 
 class Span:
@@ -62,6 +65,7 @@ class Job:
         "adapter",
         "answer_key",
         "base_tokens",
+        "beyond",
         "cached_tokens",
         "ended_at_s",
         "finish_step",
@@ -129,8 +133,15 @@ class Job:
         """Context in decoding step s is ``base_tokens + s``."""
         self.node: Node | None = None
         """The known history it runs on, locked."""
+        self.beyond: Path = ()
+        """The boundaries of ``path`` behind ``node``, to be known once they are computed."""
         self.pieces: list[tuple[float, Span, int]] = []
         """(first token, the span it joined after, decoding steps), one a stay in the batch; -1: it is still there."""
+
+    def end_piece(self, steps: int) -> None:
+        """The stay in the batch under way ends after ``steps`` decoding steps."""
+        first_at_s, joined, _ = self.pieces[-1]
+        self.pieces[-1] = (first_at_s, joined, steps)
 
     def token_times(self, until_s: float, current: Span | None = None) -> list[float]:
         """When each token was written, up to ``until_s``; ``current`` is the span under way, not yet chained."""
@@ -148,6 +159,14 @@ class Job:
         while times and times[-1] > until_s:
             times.pop()
         return times
+
+
+class Event(NamedTuple):
+    """A job's first token, or its end."""
+
+    at_s: float
+    kind: Literal["first_token", "finished"]
+    job: Job
 
 
 def _ends(span: Span, count: int) -> list[float]:

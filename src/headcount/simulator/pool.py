@@ -8,7 +8,7 @@ somebody runs on are locked; the others are let go, least recently used leaf fir
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 
 __all__ = ["Node", "Path", "Pool"]
 
@@ -50,14 +50,18 @@ class Pool:
         """Blocks that are free or can be made free."""
         return self.total - self.held - self.locked
 
-    def find(self, path: Path, most_tokens: int) -> Node | None:
-        """The longest known part of ``path`` that is not longer than ``most_tokens``."""
+    def nodes(self) -> Iterable[Node]:
+        """Every known history."""
+        return self._nodes.values()
+
+    def find(self, path: Path, most_tokens: int) -> tuple[Node | None, Path]:
+        """The longest known part of ``path`` that is not longer than ``most_tokens``, and the boundaries beyond it."""
         nodes = self._nodes
-        for key, _ in reversed(path):
-            node = nodes.get(key)
+        for index in range(len(path), 0, -1):
+            node = nodes.get(path[index - 1][0])
             if node is not None and node.end <= most_tokens:
-                return node
-        return None
+                return node, path[index:]
+        return None, path
 
     def unlocked_blocks(self, node: Node | None) -> int:
         """Blocks that locking ``node`` would take from those available."""
@@ -91,33 +95,31 @@ class Pool:
                 while len(self._idle) > self.max_idle:
                     self._drop()
 
-    def extend(self, node: Node | None, path: Path) -> Node | None:
-        """Put the boundaries of ``path`` beyond ``node`` into the tree, their blocks taken from those held.
+    def extend(self, node: Node | None, beyond: Path) -> Node | None:
+        """Put the boundaries ``beyond`` behind ``node`` into the tree, their blocks taken from those held.
 
-        ``node`` must be locked by the caller, whose lock moves to the node returned: the last boundary of ``path``.
-        Blocks of boundaries that somebody else has put there meanwhile become free.
+        The caller's lock on ``node`` moves to the node returned, the last boundary. Blocks of boundaries that
+        somebody else has put there meanwhile become free.
         """
+        nodes, block = self._nodes, self.block_tokens
         first = node
         start = node.end if node is not None else 0
-        for key, end in path:
-            if end <= start and key not in self._nodes:
-                continue
-            known = self._nodes.get(key)
+        for key, end in beyond:
+            known = nodes.get(key)
             if known is None:
-                blocks = end // self.block_tokens - start // self.block_tokens
-                known = Node(key, end, blocks, node)
+                if end <= start:
+                    continue
+                blocks = end // block - start // block
+                nodes[key] = known = Node(key, end, blocks, node)
                 if node is not None:
                     node.children += 1
                     self._idle.pop(node, None)
-                self._nodes[key] = known
                 self.in_tree += blocks
                 self.held -= blocks
-            elif node is None or known.end > node.end:
-                self.held -= known.end // self.block_tokens - start // self.block_tokens
             else:
-                continue
+                self.held -= known.end // block - start // block
             node, start = known, known.end
-        if node is not first and node is not None:
+        if node is not None and node is not first:
             self.lock(node)
             if first is not None:
                 self.unlock(first)

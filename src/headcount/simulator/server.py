@@ -7,27 +7,17 @@ and the times of all of them are known. Knows no clock and no asyncio.
 
 from __future__ import annotations
 
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import Callable
-from heapq import heappop, heappush
-from typing import Literal, NamedTuple
 
+from headcount.simulator.adapters import Adapters
+from headcount.simulator.batch import Batch
 from headcount.simulator.cost import Cost
-from headcount.simulator.job import Job, Span
+from headcount.simulator.job import Event, Job, Refusal, Span
 from headcount.simulator.policy import Policy
 from headcount.simulator.pool import Pool
 
-__all__ = ["Event", "Refusal", "Server"]
-
-Refusal = Literal["context_overflow", "queue_full"]
-
-
-class Event(NamedTuple):
-    """A job's first token, or its end."""
-
-    at_s: float
-    kind: Literal["first_token", "finished"]
-    job: Job
+__all__ = ["Server"]
 
 
 class Server:
@@ -47,6 +37,7 @@ class Server:
         self.cost = cost
         self.policy = policy
         self.pool = Pool(policy.pool_tokens // policy.block_tokens, policy.block_tokens, policy.cached_sequences)
+        self.adapters = Adapters(policy.adapter_slots)
         self.now_s = 0.0
         """The last step boundary."""
         self.waiting: deque[Job] = deque()
@@ -57,7 +48,6 @@ class Server:
         self.prompt_tokens_total = 0
         """Prompts whose answers have begun."""
         self.cached_tokens_total = 0
-        self.adapter_loads_total = 0
         self._output_tokens_total = 0
         self._pace = pace
         self._factor = 1.0
@@ -68,24 +58,11 @@ class Server:
         self._parked: list[Job] = []
         self._leaving: list[Job] = []
         self._events: list[Event] = []
-        self._adapted = 0
-        self._adapters: OrderedDict[str, int] = OrderedDict()
-        """Adapters on the GPU, the least recently used first, with the sequences running on them."""
         self._loading_s = 0.0
         self._blocked = False
         """The head of the queue waits for memory: later arrivals cannot be admitted before something ends."""
         self._preempted_at_s = -1.0
-        # The decoding batch, in sums: nothing is touched for each sequence in each step.
-        self._decoding = 0
-        self._step = 0
-        self._base_sum = 0
-        """Sum of ``base_tokens``: all contexts in step s are ``_base_sum + _decoding * s``."""
-        self._allowed_sum = 0
-        """Sum of join step + tokens still allowed then."""
-        block = policy.block_tokens
-        self._residues = [0] * (2 * block)
-        """Sequences by ``base_tokens`` modulo the block size, written twice so that any window is one slice."""
-        self._ends: list[tuple[int, int, Job]] = []
+        self.batch = Batch(policy.block_tokens)
         self._tail = Span(0.0, 0.0, 0.0, 0)
         # The stride under way; None between strides.
         self._span: Span | None = None
@@ -163,7 +140,7 @@ class Server:
         if span is None or not self._decodes or now_s <= span.began_at_s:
             return self._output_tokens_total
         step = span.steps_until(now_s)
-        return self._output_tokens_total + self._decoding * (step if span.end_s(step) <= now_s else step - 1)
+        return self._output_tokens_total + self.batch.count * (step if span.end_s(step) <= now_s else step - 1)
 
     @property
     def kv_used_fraction(self) -> float:
@@ -202,73 +179,47 @@ class Server:
         """
         if not self.running and not self.waiting:
             return None
-        pool, policy, cost = self.pool, self.policy, self.cost
-        if self._decoding > pool.available:
+        pool, policy, cost, batch = self.pool, self.policy, self.cost, self.batch
+        if batch.count > pool.available:
             self._secure_next_step()
         if self._prefilling or self.waiting or self._parked:
             tokens, pairs = self._fill()
         else:
             tokens, pairs, self._chunks = 0, 0.0, []
         chunks = self._chunks
-        count = 0 if chunks and policy.prefill_alone else self._decoding
+        count = 0 if chunks and policy.prefill_alone else batch.count
         self._decodes = count > 0
         if not count and not chunks:
             return None
         if self._pace is not None and self._changed:
             self._factor = self._pace(self)
             self._changed = False
-        first_s = cost.step_s(count + tokens, count + len(chunks), self._adapted > 0)
-        growth_s = 0.0
+        first_s = cost.step_s(count + tokens, count + len(chunks), self.adapters.in_use > 0) + cost.pair_s * pairs
         if count:
-            first_s += cost.context_token_s * (self._base_sum + count * (self._step + 1))
-            growth_s = cost.context_token_s * count
-        if chunks:
-            first_s += cost.pair_s * pairs
+            first_s += cost.context_token_s * batch.next_contexts
+        growth_s = cost.context_token_s * count
         factor = self._factor
         steps = 1
         if not chunks and not self._single and not self._loading_s and self._preempted_at_s != self.now_s:
-            steps = self._ends[0][0] - self._step
+            steps = batch.steps_left
             if steps * count > pool.available:
-                steps = self._steps_in_memory(steps)
+                steps = batch.steps_in_memory(steps, pool.available)
         self._span = span = Span(self.now_s, first_s * factor + self._loading_s, growth_s * factor, steps)
         return span
 
-    def _steps_in_memory(self, steps: int) -> int:
-        """Of ``steps`` steps, those for which the memory suffices; at least 1."""
-        available = self.pool.available
-        if self._growth(steps) <= available:
-            return steps
-        low, high = 1, steps
-        while high - low > 1:
-            middle = (low + high) // 2
-            if self._growth(middle) > available:
-                high = middle
-            else:
-                low = middle
-        return low
-
-    def _growth(self, steps: int) -> int:
-        """Blocks the decoding batch takes up in the next ``steps`` steps."""
-        block = self.policy.block_tokens
-        rounds, rest = divmod(steps, block)
-        blocks = self._decoding * rounds
-        if rest:
-            last = -self._step % block + block
-            blocks += sum(self._residues[last - rest + 1 : last + 1])
-        return blocks
-
     def _commit(self, span: Span) -> None:
         """The stride under way has ended: move the clock, write the tokens, see who is done."""
+        batch = self.batch
         self._span = None
         self.now_s = now_s = span.ended_at_s
         self._loading_s = 0.0
         if self._decodes:
             pool = self.pool
-            pool.held += self._growth(span.steps)
+            pool.held += batch.growth(span.steps)
             if pool.held + pool.in_tree > pool.total:
                 pool.make_room()
-            self._step += span.steps
-            self._output_tokens_total += self._decoding * span.steps
+            batch.step += span.steps
+            self._output_tokens_total += batch.count * span.steps
             self._tail.next = span
             self._tail = span
         if self._leaving:
@@ -279,34 +230,30 @@ class Server:
                 job.todo_tokens -= chunk
                 if not job.todo_tokens and job.state == "prefilling":
                     self._join(job)
-        ends, step = self._ends, self._step
-        while ends and ends[0][0] <= step:
-            job = heappop(ends)[2]
-            if job.state == "decoding" and job.finish_step == step:
-                self._leave_batch(job)
-                self._finish(job, now_s)
+        for job in batch.leave_done():
+            self._finish(job, now_s)
 
     # --- admission -------------------------------------------------------------------------
 
     def _fill(self) -> tuple[int, float]:
         """Give the step's token budget to prompts, those begun first; tokens and pairs they take."""
         policy = self.policy
-        if self._parked and not self._decoding and not self._prefilling:
+        if self._parked and not self.batch.count and not self._prefilling:
             self._unpark()
-        chunks: list[tuple[Job, int]] = []
-        self._chunks = chunks
-        budget = policy.max_batched_tokens - (0 if policy.prefill_alone else self._decoding)
-        tokens, pairs = 0, 0.0
-        admitting = bool(self.waiting) and not self._blocked and self._preempted_at_s != self.now_s
+        self._chunks = []
+        whole = budget = policy.max_batched_tokens - (0 if policy.prefill_alone else self.batch.count)
+        pairs = 0.0
         for job in self._prefilling:
             if not budget:
                 break
-            pairs += self._give(job, min(job.todo_tokens, budget))
-            budget -= chunks[-1][1]
+            chunk = min(job.todo_tokens, budget)
+            pairs += self._give(job, chunk)
+            budget -= chunk
+        admitting = not self._blocked and self._preempted_at_s != self.now_s
         index = 0
         while admitting and budget > 0 and index < len(self.waiting) and len(self.running) < policy.slots:
             job = self.waiting[index]
-            if job.adapter is not None and not self._adapter_fits(job.adapter):
+            if not self.adapters.fits(job.adapter):
                 index += 1
                 continue
             if not self._admit(job):
@@ -314,11 +261,10 @@ class Server:
                 break
             del self.waiting[index]
             if job.state == "prefilling":
-                pairs += self._give(job, min(job.todo_tokens, budget))
-                budget -= chunks[-1][1]
-        for _, chunk in chunks:
-            tokens += chunk
-        return tokens, pairs
+                chunk = min(job.todo_tokens, budget)
+                pairs += self._give(job, chunk)
+                budget -= chunk
+        return whole - budget, pairs
 
     def _give(self, job: Job, chunk: int) -> float:
         """Put ``chunk`` tokens of ``job`` into the step; the pairs they cost."""
@@ -329,14 +275,17 @@ class Server:
         """Move ``job`` from the queue into the batch if its prompt fits into memory."""
         pool, policy, block = self.pool, self.policy, self.policy.block_tokens
         length = job.prompt_tokens + job.written_tokens
-        node = pool.find(job.path, length) if policy.prefix_cache else None
+        node, beyond = pool.find(job.path, length) if policy.prefix_cache else (None, ())
         shared = node.end // block if node is not None else 0
         need = -(-length // block) - shared
         spare = pool.available - pool.unlocked_blocks(node)
+        if not policy.prefill_alone:
+            spare -= self.batch.growth(1)
         if policy.reserve_fraction and self.running:
             spare -= self._reserved_blocks(job)
         if need > spare:
             return False
+        job.beyond = beyond
         if node is not None:
             pool.lock(node)
             job.node = node
@@ -352,24 +301,21 @@ class Server:
             job.cached_tokens = hit
             self.prompt_tokens_total += job.prompt_tokens
             self.cached_tokens_total += hit
-        if job.adapter is not None:
-            self._take_adapter(job.adapter)
-        alone = policy.mixed_adapters or all(job.adapter == other.adapter for other in self._active())
-        job.state = "prefilling" if alone else "parked"
-        (self._prefilling if alone else self._parked).append(job)
+        if job.adapter is not None and self.adapters.take(job.adapter):
+            self._loading_s += self.cost.adapter_load_s
+        first = next((other for other in self.running if other.state != "parked"), job)
+        together = policy.mixed_adapters or job.adapter == first.adapter
+        job.state = "prefilling" if together else "parked"
+        (self._prefilling if together else self._parked).append(job)
         self.running[job] = None
         return True
 
     def _reserved_blocks(self, job: Job) -> int:
         """Blocks admission keeps free for the answers of those running and of ``job``."""
-        allowed = self._allowed_sum - self._decoding * self._step
+        allowed = self.batch.allowed
         allowed += sum(other.limit_tokens - other.written_tokens for other in self._prefilling)
         allowed += job.limit_tokens - job.written_tokens
         return int(self.policy.reserve_fraction * allowed) // self.policy.block_tokens
-
-    def _active(self) -> list[Job]:
-        """One of those that compute now, parked ones left out; empty when nobody does."""
-        return [other for other in self.running if other.state != "parked"][:1]
 
     def _unpark(self) -> None:
         """The last sequence of one adapter has ended: the longest parked one decides which is next."""
@@ -379,77 +325,32 @@ class Server:
             job.state = "prefilling"
             self._prefilling.append(job)
 
-    # --- adapters --------------------------------------------------------------------------
-
-    def _adapter_fits(self, adapter: str) -> bool:
-        slots = self.policy.adapter_slots
-        if slots is None or adapter in self._adapters or len(self._adapters) < slots:
-            return True
-        return any(not users for users in self._adapters.values())
-
-    def _take_adapter(self, adapter: str) -> None:
-        adapters, slots = self._adapters, self.policy.adapter_slots
-        if adapter not in adapters:
-            if slots is not None and len(adapters) >= slots:
-                del adapters[next(name for name, users in adapters.items() if not users)]
-            adapters[adapter] = 0
-            self.adapter_loads_total += 1
-            self._loading_s += self.cost.adapter_load_s
-        adapters[adapter] += 1
-        adapters.move_to_end(adapter)
-        self._adapted += 1
-
     # --- joining, leaving, preemption --------------------------------------------------------
 
     def _join(self, job: Job) -> None:
         """The prompt is computed and the next token written: decode from here, or be done."""
-        now_s, step, block = self.now_s, self._step, self.policy.block_tokens
+        now_s = self.now_s
         self._prefilling.remove(job)
         self._blocked = False
         self._output_tokens_total += 1
         job.written_tokens += 1
-        if job.path and self.policy.prefix_cache:
-            job.node = self.pool.extend(job.node, job.path)
+        if job.beyond:
+            job.node = self.pool.extend(job.node, job.beyond)
         job.pieces.append((now_s, self._tail, -1))
         if job.first_token_at_s is None:
             job.first_token_at_s = now_s
             self._events.append(Event(now_s, "first_token", job))
-        job.join_step = step
-        job.base_tokens = base = job.prompt_tokens + job.written_tokens - 1 - step
-        job.finish_step = step + job.output_tokens - job.written_tokens
         job.state = "decoding"
-        if job.finish_step == step:
+        if job.written_tokens == job.output_tokens:
+            job.end_piece(0)
             self._finish(job, now_s)
-            return
-        self._decoding += 1
-        self._base_sum += base
-        self._allowed_sum += step + job.limit_tokens - job.written_tokens
-        residue = base % block
-        self._residues[residue] += 1
-        self._residues[residue + block] += 1
-        heappush(self._ends, (job.finish_step, job.number, job))
-
-    def _leave_batch(self, job: Job) -> None:
-        """Take a decoding job out of the sums; its tokens so far are known from then on."""
-        block = self.policy.block_tokens
-        steps = self._step - job.join_step
-        self._decoding -= 1
-        self._base_sum -= job.base_tokens
-        self._allowed_sum -= job.join_step + job.limit_tokens - job.written_tokens
-        residue = job.base_tokens % block
-        self._residues[residue] -= 1
-        self._residues[residue + block] -= 1
-        job.written_tokens += steps
-        first_at_s, joined, _ = job.pieces[-1]
-        job.pieces[-1] = (first_at_s, joined, steps)
+        else:
+            self.batch.join(job)
 
     def _finish(self, job: Job, now_s: float) -> None:
         if job.answer_key is not None and job.node is not None:
             end = job.prompt_tokens + job.written_tokens - 1
             job.node = self.pool.extend(job.node, ((job.answer_key, end),))
-        if job.pieces[-1][2] < 0:
-            first_at_s, joined, _ = job.pieces[-1]
-            job.pieces[-1] = (first_at_s, joined, 0)
         self._release(job)
         job.state, job.ended_at_s = "finished", now_s
         self.finished_total += 1
@@ -465,15 +366,14 @@ class Server:
             pool.unlock(job.node)
             job.node = None
         if job.adapter is not None:
-            self._adapters[job.adapter] -= 1
-            self._adapted -= 1
+            self.adapters.release(job.adapter)
         self._blocked = False
         self._changed = True
 
     def _take_out(self, job: Job) -> None:
         """Out of the batch before its end, whatever it was doing."""
         if job.state == "decoding":
-            self._leave_batch(job)
+            self.batch.leave(job)
         elif job.state == "prefilling":
             self._prefilling.remove(job)
         else:
@@ -491,7 +391,7 @@ class Server:
     def _secure_next_step(self) -> None:
         """See that every decoding sequence can write one more token: let idle histories go, then preempt."""
         pool = self.pool
-        while len(self.running) > 1 and self._growth(1) > pool.available:
+        while len(self.running) > 1 and self.batch.growth(1) > pool.available:
             job = next(reversed(self.running))
             self._take_out(job)
             job.state = "waiting"
