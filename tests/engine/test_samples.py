@@ -10,12 +10,12 @@ from typing import Any, NamedTuple
 
 import pytest
 import uvloop
-from playback import Playback, Script
 
 from headcount.engine.answers import Answer
 from headcount.engine.openai import OpenAI
 from headcount.http import Client, Target
 from headcount.records import Prompt, Reply
+from tests.playback import Playback, Script
 
 SAMPLES = Path(__file__).parent.parent / "data" / "samples"
 

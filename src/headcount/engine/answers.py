@@ -10,6 +10,8 @@ from headcount.records import Reply
 
 __all__ = ["Answer"]
 
+_NO_STREAM, _JSON = b"{[<", b'"tfn-0123456789'
+"""First bytes of what is no event stream: objects, lists, web pages; and those of JSON where it is said to be that."""
 ERROR_BODY_BYTES = 65536
 """So much of a refusal is kept."""
 
@@ -17,7 +19,7 @@ ERROR_BODY_BYTES = 65536
 class Answer(Exchange):
     """One answer on its way in: an event stream, JSON lines, or one JSON object, whatever was asked for."""
 
-    __slots__ = ("_events", "_fault", "_lines", "_pieces", "_terminal", "reply")
+    __slots__ = ("_events", "_fault", "_kept_bytes", "_lines", "_pieces", "_terminal", "_whole_body", "reply")
 
     def __init__(self, reply: Reply, streamed: bool) -> None:
         super().__init__(whole=not streamed)
@@ -26,8 +28,11 @@ class Answer(Exchange):
         """Set once the body has turned out to be an event stream."""
         self._lines = False
         """The body has turned out to be JSON lines."""
+        self._whole_body = False
+        """The body has turned out to be neither."""
         self._pieces: list[bytes] = []
         """What has come of a whole body, or of a JSON line."""
+        self._kept_bytes = 0
         self._fault: Any = None
         """The error object the answer held."""
         self._terminal = False
@@ -45,23 +50,25 @@ class Answer(Exchange):
             self._take_unknown(data)
 
     def _take_unknown(self, data: bytes) -> None:
-        """See by its first bytes what the body is; servers and proxies mislabel."""
-        self._pieces.append(data)
+        """A body that is no stream so far: see by its first bytes what it is, since servers and proxies mislabel."""
+        self._kept_bytes += len(data)
         if self.status != 200:
-            if sum(map(len, self._pieces[:-1])) > ERROR_BODY_BYTES:
-                self._pieces.pop()
+            if self._kept_bytes - len(data) < ERROR_BODY_BYTES:
+                self._pieces.append(data)
             return
-        if len(self._pieces) > 1 and self._pieces[0].strip():
-            return  # known: one whole object
+        self._pieces.append(data)
+        if self._whole_body:
+            return
         start = b"".join(self._pieces).lstrip()
         if not start:
             return
-        kind = self.headers.get("content-type", "")
-        if start[:1] not in b"{[<" and ("event-stream" in kind or "json" not in kind):
+        kind = self.headers.get("content-type", "").lower()
+        if start[:1] not in (_NO_STREAM + _JSON if "json" in kind else _NO_STREAM):
             self._events = EventParser()
         elif "ndjson" in kind or "jsonl" in kind or "json-seq" in kind:
             self._lines = True
         else:
+            self._whole_body = True
             return
         pieces = b"".join(self._pieces)
         self._pieces = []

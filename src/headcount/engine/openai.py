@@ -209,14 +209,22 @@ class OpenAI:
     def _refused(self, reply: Reply, facts: EngineFacts) -> ServerError:
         """Why no answer can be had, for a person."""
         url, said = self.client.target.url, f"{reply.error}: {reply.error_text}"
-        if reply.error in ("http_401", "http_403"):
+        if reply.status in (401, 403):
             return ServerError(f"{url} refuses us ({said})", "give the right API key")
-        if reply.error == "http_404":
-            known = f"it has: {', '.join(facts.models)}" if facts.models else "it names no models"
+        if reply.status in (400, 404, 422) and "model" in said and reply.error != "context_overflow":
+            known = f"it has: {', '.join(facts.models)}" if facts.models else "it names no models of its own"
             return ServerError(f"{url} does not know {facts.model!r} ({said})", known)
-        if reply.error == "timeout":
-            return ServerError(f"{url} gave no answer in time ({said})", "is it overloaded? Or raise the time-outs")
-        return ServerError(f"{url} gives no usable answer ({said})", "try the same request by hand")
+        hints = {
+            404: f"it has no {PATHS[self._api]}: is the address right, or is another api meant?",
+            301: "redirects are not followed; give the final address",
+        }
+        status = 301 if reply.status in (302, 303, 307, 308) else reply.status
+        hint = hints.get(status or 0) or {
+            "timeout": "is it overloaded? Or raise the time-outs",
+            "context_overflow": "the model's context is shorter than the first prompt: plan shorter ones",
+            "disconnect": "is the address right, and what does the server's log say?",
+        }.get(reply.error or "", "see the server's log, or try the same request by hand")
+        return ServerError(f"{url} gives no usable answer ({said})", hint)
 
 
 def _models(url: str, response: Response, named: str | None) -> list[dict[str, Any]]:
