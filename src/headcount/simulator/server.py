@@ -28,11 +28,7 @@ class Server:
     """
 
     def __init__(
-        self,
-        cost: Cost,
-        policy: Policy,
-        pace: Callable[[Server], float] | None = None,
-        single_steps: bool = False,
+        self, cost: Cost, policy: Policy, pace: Callable[[Server], float] | None = None, single_steps: bool = False
     ) -> None:
         self.cost = cost
         self.policy = policy
@@ -165,11 +161,9 @@ class Server:
     def _stop_by(self, at_s: float) -> None:
         """End the stride under way with the step in which ``at_s`` falls; one that has not begun is dropped."""
         span = self._span
-        if span is None:
-            return
-        if span.began_at_s >= at_s:
+        if span is not None and span.began_at_s >= at_s:
             self._span = None
-        elif span.steps > 1:
+        elif span is not None and span.steps > 1:
             span.take(max(1, span.steps_until(at_s)))
 
     def _compose(self) -> Span | None:
