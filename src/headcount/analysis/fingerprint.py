@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
-from headcount.records import EngineFacts, RunFacts
+import math
+from typing import Any
+
+from headcount.records import EngineFacts, Gpu, RunFacts
 
 __all__ = ["changes"]
 
-_TELLING = (
-    "engine",
-    "version",
-    "model",
-    "adapters",
-    "context_tokens",
-    "quantization",
-    "slots",
-    "kv_pool_tokens",
-)
+_TELLING = {
+    "engine": "the engine",
+    "version": "its version",
+    "model": "the model",
+    "adapters": "the adapters",
+    "context_tokens": "the context",
+    "quantization": "the quantization",
+    "slots": "the slots",
+    "kv_pool_tokens": "the KV pool's tokens",
+}
 """What of a server changes the answer. Its address does not: a server may move to another port."""
+
+_GPU_TELLING = {
+    "memory_total_bytes": "memory in bytes",
+    "power_limit_w": "power limit in watts",
+    "driver": "driver",
+}
 
 
 def changes(earlier: RunFacts, later: RunFacts) -> list[str]:
@@ -24,21 +33,69 @@ def changes(earlier: RunFacts, later: RunFacts) -> list[str]:
 
     A fact that one of the two does not know is no difference.
     """
-    found = [
-        f"{name.replace('_', ' ')} was {before}, is {now}"
-        for name in _TELLING
-        if (before := _told(earlier.engine, name)) and (now := _told(later.engine, name)) and before != now
-    ]
+    found = _server_changes(earlier.engine, later.engine)
+    found += _gpu_changes(earlier.gpus, later.gpus)
     if earlier.slo != later.slo:
-        found.append(f"the service level was {', '.join(earlier.slo)}, is {', '.join(later.slo)}")
+        found.append(_phrase("the service level", earlier.slo, later.slo))
     if earlier.simulated != later.simulated:
         found.append("one of the two is simulated")
-    boards, boards_now = sorted(g.uuid for g in earlier.gpus), sorted(g.uuid for g in later.gpus)
-    if boards and boards_now and boards != boards_now:
-        found.append("the GPUs are others")
     return found
 
 
-def _told(facts: EngineFacts, name: str) -> str:
-    value = getattr(facts, name)
-    return ", ".join(value) if isinstance(value, tuple) else str(value or "")
+def _server_changes(earlier: EngineFacts, later: EngineFacts) -> list[str]:
+    found = [
+        _phrase(words, before, now)
+        for name, words in _TELLING.items()
+        if _differ(before := getattr(earlier, name), now := getattr(later, name))
+    ]
+    both = [name for name in earlier.details if name in later.details]
+    return found + [
+        _phrase(name, earlier.details[name], later.details[name])
+        for name in both
+        if _differ(earlier.details[name], later.details[name])
+    ]
+
+
+def _gpu_changes(earlier: tuple[Gpu, ...], later: tuple[Gpu, ...]) -> list[str]:
+    """Other kinds or numbers of GPUs; else other cards of the same kind, and what differs card by card."""
+    if not earlier or not later:
+        return []
+    kinds, kinds_now = (", ".join(sorted(gpu.name for gpu in gpus)) for gpus in (earlier, later))
+    if kinds != kinds_now:
+        return [_phrase("the GPUs", kinds, kinds_now)]
+    found = []
+    if {gpu.uuid for gpu in earlier} != {gpu.uuid for gpu in later}:
+        found.append(f"the GPUs are others of the same kind ({kinds_now})")
+    for name, words in _GPU_TELLING.items():
+        values = {(getattr(before, name), getattr(now, name)) for before, now in _paired(earlier, later)}
+        found += [_phrase(f"a GPU's {words}", *pair) for pair in sorted(values, key=repr) if _differ(*pair)]
+    return found
+
+
+def _paired(earlier: tuple[Gpu, ...], later: tuple[Gpu, ...]) -> list[tuple[Gpu, Gpu]]:
+    """The same card then and now; cards that are others, in the order of their names."""
+    now = {gpu.uuid: gpu for gpu in later}
+    same = [(gpu, now[gpu.uuid]) for gpu in earlier if gpu.uuid in now]
+    known = {gpu.uuid for gpu, _ in same}
+    left = sorted((gpu for gpu in earlier if gpu.uuid not in known), key=lambda gpu: gpu.name)
+    right = sorted((gpu for gpu in later if gpu.uuid not in known), key=lambda gpu: gpu.name)
+    return same + list(zip(left, right, strict=False))
+
+
+def _differ(before: Any, now: Any) -> bool:
+    """Whether both are told and differ; numbers that were measured by more than 1 %."""
+    if before in (None, (), "") or now in (None, (), ""):
+        return False
+    if isinstance(before, float) and isinstance(now, int | float):
+        return not math.isclose(before, now, rel_tol=0.01)
+    return bool(before != now)
+
+
+def _phrase(words: str, before: Any, now: Any) -> str:
+    return f"{words} changed from {_told(before)} to {_told(now)}"
+
+
+def _told(value: Any) -> str:
+    if isinstance(value, tuple):
+        return ", ".join(value)
+    return f"{value:g}" if isinstance(value, float) else str(value)
