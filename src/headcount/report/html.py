@@ -1,24 +1,18 @@
 """The report as one file: opens offline, in light and dark, and asks nothing of the network.
 
-Everything foreign is escaped by the template; a content-security policy names the hashes of our own script and style,
-so that nothing a server or a model said can run. Knows nothing of how the plots are drawn.
+Everything foreign is escaped by the template; nothing a server or a model said can run. Knows nothing of how the plots
+are drawn.
 """
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import re
-from pathlib import Path
 from typing import Any
-
-import msgspec
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from markupsafe import Markup
 
 from headcount.report import Report, outline, tables
 from headcount.report.figures import people_figures, time_figures
 from headcount.report.format import clean, moment
+from headcount.report.page import page
 from headcount.report.rows import level_rows
 from headcount.report.timeline import timeline
 from headcount.report.traffic import Traffic, read_traffic
@@ -26,7 +20,6 @@ from headcount.report.words import Words, people, words
 
 __all__ = ["write"]
 
-_HERE = Path(__file__).parent
 _SECRET = re.compile(
     r"""(?i)(["']?[\w-]*(?:authorization|cookie|secret|password|passwd|api[-_]?key|token|credential)[\w-]*["']?\s*=\s*)"""
     r"""("[^"]*"|'[^']*')"""
@@ -39,25 +32,14 @@ def write(report: Report) -> str:
     verdict, facts, _ = report.verdict, report.facts, words(report.language)
     traffic = _traffic(report)
     figures = people_figures(verdict, facts, _)
-    n_people_figures = len(figures)
     if report.run is not None:
         figures += time_figures(verdict, facts, report.run.samples, _)
-    style = _read("vendor/uplot/uPlot.min.css") + _read("templates/report.css")
-    library, script = _read("vendor/uplot/uPlot.iife.min.js"), _read("templates/report.js")
-    page: dict[str, Any] = {
-        "_": _,
-        "language": report.language,
-        "policy": _policy(style, library, script),
-        "style": Markup(style),
-        "library": Markup(library),
-        "script": Markup(script),
-        "data": Markup(_embeddable(figures)),
+    said: dict[str, Any] = {
         "verdict": verdict,
         "facts": facts,
+        "version": facts.headcount_version,
         "title": f"{clean(_(verdict.sentence), 120)} – headcount",
         "when": moment(facts.started_utc),
-        "figures": figures,
-        "n_people_figures": n_people_figures,
         "timeline": timeline(traffic, _timeline_title(report, _), _),
         "scenario_text": _without_secrets(report.run.scenario_text) if report.run is not None else "",
         **_answer(report, _),
@@ -66,10 +48,7 @@ def write(report: Report) -> str:
         "provenance": tables.provenance(facts, _),
         "definitions": tables.definitions(_),
     }
-    templates = Environment(
-        loader=FileSystemLoader(_HERE / "templates"), autoescape=True, undefined=StrictUndefined, trim_blocks=True
-    )
-    return templates.get_template("report.html.j2").render(page)
+    return page("report.html.j2", report.language, figures, said)
 
 
 def _answer(report: Report, _: Words) -> dict[str, Any]:
@@ -136,31 +115,6 @@ def _traffic(report: Report) -> Traffic | None:
 def _timeline_title(report: Report, _: Words) -> str:
     users = report.verdict.limit_users
     return _("One minute at the limit") if users else _("One minute of the last level")
-
-
-def _read(name: str) -> str:
-    return (_HERE / name).read_text(encoding="utf-8")
-
-
-def _policy(style: str, *scripts: str) -> str:
-    """Nothing but our own style and scripts, by their hashes; no network, no frames, no forms."""
-    hashes = " ".join(_hash(script) for script in scripts)
-    return (
-        f"default-src 'none'; script-src {hashes}; style-src {_hash(style)}; "
-        "img-src data:; base-uri 'none'; form-action 'none'"
-    )
-
-
-def _hash(text: str) -> str:
-    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
-
-
-def _embeddable(data: object) -> str:
-    """JSON that cannot end its script element or open another."""
-    text = msgspec.json.encode(data).decode()
-    for character in "<>&\u2028\u2029":
-        text = text.replace(character, f"\\u{ord(character):04x}")
-    return text
 
 
 def _without_secrets(text: str) -> str:
