@@ -14,12 +14,12 @@ from headcount.analysis.machine import Machine, counted
 
 __all__ = ["CHECKS"]
 
-NEAR_SLOWDOWN_C = 5.0
-CLOSE_ENOUGH_TO_MATTER_C = 20.0
-SPREAD_FRACTION = 0.05
-FULL_VRAM_FRACTION = 0.97
-SWAPPED_BYTES = 16 * 1024 * 1024
-FEW_READINGS = 5
+_NEAR_SLOWDOWN_C = 5.0
+_CLOSE_ENOUGH_TO_MATTER_C = 20.0
+_SPREAD_FRACTION = 0.05
+_FULL_VRAM_FRACTION = 0.97
+_SWAPPED_BYTES = 16 * 1024 * 1024
+_FEW_READINGS = 5
 """Below these a window says nothing about what held throughout it."""
 _DELIBERATE = frozenset({"applications_clocks_setting", "display_clock_setting", "sync_boost"})
 """Clocks held by a setting: the same from the first second to the last, so no reason to doubt a level."""
@@ -34,7 +34,7 @@ _PLAIN_REASONS = {
 }
 
 
-def gpu_lost(machine: Machine) -> list[Caution]:
+def _gpu_lost(machine: Machine) -> list[Caution]:
     """A GPU stopped answering its driver."""
     return [
         Caution(
@@ -47,7 +47,7 @@ def gpu_lost(machine: Machine) -> list[Caution]:
     ]
 
 
-def throttled(machine: Machine) -> list[Caution]:
+def _throttled(machine: Machine) -> list[Caution]:
     """Clocks were held down for more than one reading in a hundred, by anything but a power cap or a setting."""
     found = []
     for uuid, shares in _throttle_shares(machine).items():
@@ -64,7 +64,7 @@ def throttled(machine: Machine) -> list[Caution]:
     return found
 
 
-def power_limited(machine: Machine) -> list[Caution]:
+def _power_limited(machine: Machine) -> list[Caution]:
     """Power stood at its limit for most of the window: by the driver's word, or within 2 % of it."""
     found = []
     shares = _throttle_shares(machine)
@@ -86,13 +86,13 @@ def power_limited(machine: Machine) -> list[Caution]:
     return found
 
 
-def hot(machine: Machine) -> list[Caution]:
+def _hot(machine: Machine) -> list[Caution]:
     """Within 5 °C of the temperature at which the card slows itself down."""
     found = []
     for gpu in machine.gpus:
         hottest_c = max(machine.values("gpu_temperature_c", gpu.uuid), default=None)
         limit_c = gpu.temperature_slowdown_c
-        if hottest_c is not None and limit_c is not None and hottest_c >= limit_c - NEAR_SLOWDOWN_C:
+        if hottest_c is not None and limit_c is not None and hottest_c >= limit_c - _NEAR_SLOWDOWN_C:
             found.append(
                 Caution(
                     "hot",
@@ -103,16 +103,16 @@ def hot(machine: Machine) -> list[Caution]:
     return found
 
 
-def warming(machine: Machine) -> list[Caution]:
+def _warming(machine: Machine) -> list[Caution]:
     """Still warming: 2 °C more in the last quarter than in the second one, and near enough to matter."""
     found = []
     limits_c = {gpu.uuid: gpu.temperature_slowdown_c for gpu in machine.gpus}
     for uuid in machine.measured_on("gpu_temperature_c"):
         quarters = np.array_split(np.asarray(machine.values("gpu_temperature_c", uuid)), 4)
-        if min(map(len, quarters)) < FEW_READINGS:
+        if min(map(len, quarters)) < _FEW_READINGS:
             continue
         before_c, now_c = float(quarters[1].mean()), float(quarters[3].mean())
-        matters_from_c = (limits_c.get(uuid) or 85.0) - CLOSE_ENOUGH_TO_MATTER_C
+        matters_from_c = (limits_c.get(uuid) or 85.0) - _CLOSE_ENOUGH_TO_MATTER_C
         if now_c - before_c >= 2.0 and now_c >= matters_from_c:
             found.append(
                 Caution(
@@ -124,17 +124,17 @@ def warming(machine: Machine) -> list[Caution]:
     return found
 
 
-def clocks_spread(machine: Machine) -> list[Caution]:
+def _clocks_spread(machine: Machine) -> list[Caution]:
     """SM clocks between their 5th and 95th percentile more than 5 % apart, while the GPU was busy."""
     found = []
     for uuid in machine.measured_on("gpu_sm_clock_hz"):
         busy = {s.at_s for s in machine.series("gpu_utilization_fraction", uuid) if s.value >= 0.5}
         known = bool(machine.series("gpu_utilization_fraction", uuid))
         hertz = [s.value for s in machine.series("gpu_sm_clock_hz", uuid) if s.at_s in busy or not known]
-        if len(hertz) < 4 * FEW_READINGS:
+        if len(hertz) < 4 * _FEW_READINGS:
             continue
         low, middle, high = np.quantile(hertz, [0.05, 0.5, 0.95])
-        if (high - low) / middle > SPREAD_FRACTION:
+        if (high - low) / middle > _SPREAD_FRACTION:
             found.append(
                 Caution(
                     "clocks-spread",
@@ -145,12 +145,12 @@ def clocks_spread(machine: Machine) -> list[Caution]:
     return found
 
 
-def vram_full(machine: Machine) -> list[Caution]:
+def _vram_full(machine: Machine) -> list[Caution]:
     """More than 97 % of video memory in use."""
     found = []
     for gpu in machine.gpus:
         used = max(machine.values("gpu_memory_used_bytes", gpu.uuid), default=0.0)
-        if gpu.memory_total_bytes and used > FULL_VRAM_FRACTION * gpu.memory_total_bytes:
+        if gpu.memory_total_bytes and used > _FULL_VRAM_FRACTION * gpu.memory_total_bytes:
             found.append(
                 Caution(
                     "vram-full",
@@ -161,7 +161,7 @@ def vram_full(machine: Machine) -> list[Caution]:
     return found
 
 
-def memory_errors(machine: Machine) -> list[Caution]:
+def _memory_errors(machine: Machine) -> list[Caution]:
     """ECC errors while the level ran."""
     found = []
     for name, kind in (
@@ -181,12 +181,12 @@ def memory_errors(machine: Machine) -> list[Caution]:
     return found
 
 
-def swapping(machine: Machine) -> list[Caution]:
+def _swapping(machine: Machine) -> list[Caution]:
     """The host moved more than 16 MiB to or from swap; where that is not told, had that much more in use."""
     moved, _ = counted(machine.values("host_swap_traffic_bytes_total"))
     used = machine.values("host_swap_used_bytes")
     moved = moved or (used[-1] - used[0] if used else 0.0)
-    if moved < SWAPPED_BYTES:
+    if moved < _SWAPPED_BYTES:
         return []
     return [
         Caution(
@@ -198,15 +198,15 @@ def swapping(machine: Machine) -> list[Caution]:
 
 
 CHECKS: tuple[Callable[[Machine], list[Caution]], ...] = (
-    gpu_lost,
-    throttled,
-    power_limited,
-    hot,
-    warming,
-    clocks_spread,
-    vram_full,
-    memory_errors,
-    swapping,
+    _gpu_lost,
+    _throttled,
+    _power_limited,
+    _hot,
+    _warming,
+    _clocks_spread,
+    _vram_full,
+    _memory_errors,
+    _swapping,
 )
 """In the order in which they are told."""
 

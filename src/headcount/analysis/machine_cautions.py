@@ -18,8 +18,8 @@ from headcount.records import EngineFacts
 
 __all__ = ["CHECKS", "Machine", "machine_cautions", "metrics_not_visible"]
 
-FULL_KV_FRACTION = 0.95
-FEW_READINGS = 5
+_FULL_KV_FRACTION = 0.95
+_FEW_READINGS = 5
 """Below these a window says nothing about what held throughout it."""
 
 
@@ -30,22 +30,22 @@ def machine_cautions(machine: Machine) -> tuple[Caution, ...]:
     return tuple(sorted(found, key=lambda caution: not caution.fatal))
 
 
-def kv_full(machine: Machine) -> list[Caution]:
+def _kv_full(machine: Machine) -> list[Caution]:
     """The KV cache was at least 95 % full at some time."""
     values = np.asarray(machine.values("server_kv_used_fraction"))
-    if len(values) == 0 or values.max() < FULL_KV_FRACTION:
+    if len(values) == 0 or values.max() < _FULL_KV_FRACTION:
         return []
     return [
         Caution(
             "kv-full",
-            f"the KV cache was up to {values.max():.0%} full ({(values >= FULL_KV_FRACTION).mean():.0%} of the time "
-            f"above {FULL_KV_FRACTION:.0%})",
+            f"the KV cache was up to {values.max():.0%} full ({(values >= _FULL_KV_FRACTION).mean():.0%} of the time "
+            f"above {_FULL_KV_FRACTION:.0%})",
             "give the server more KV cache, a smaller context, or fewer people",
         )
     ]
 
 
-def preemptions(machine: Machine) -> list[Caution]:
+def _preemptions(machine: Machine) -> list[Caution]:
     """The server threw running requests out of memory and computed them again."""
     times, _ = counted(machine.values("server_preemptions_total"))
     if not times:
@@ -59,10 +59,10 @@ def preemptions(machine: Machine) -> list[Caution]:
     ]
 
 
-def queue_never_empty(machine: Machine) -> list[Caution]:
+def _queue_never_empty(machine: Machine) -> list[Caution]:
     """At every reading somebody waited for the server."""
     values = machine.values("server_waiting_requests")
-    if len(values) < FEW_READINGS or min(values) < 1:
+    if len(values) < _FEW_READINGS or min(values) < 1:
         return []
     return [
         Caution(
@@ -73,11 +73,11 @@ def queue_never_empty(machine: Machine) -> list[Caution]:
     ]
 
 
-def capped(machine: Machine) -> list[Caution]:
+def _capped(machine: Machine) -> list[Caution]:
     """Running requests stand still below those in flight: at the engine's slots when it has a queue, else before it."""
     running, waiting = machine.values("server_running_requests"), machine.values("server_waiting_requests")
     in_flight = machine.in_flight_mean
-    if len(running) < FEW_READINGS or in_flight is None:
+    if len(running) < _FEW_READINGS or in_flight is None:
         return []
     low, top = np.quantile(running, [0.1, 1.0])
     if top < 1 or top - low > max(1.0, 0.05 * top) or top > 0.9 * in_flight - 1:
@@ -101,7 +101,7 @@ def capped(machine: Machine) -> list[Caution]:
 _MORE_SLOTS = "raise the server's most concurrent sequences if its memory allows, or take this as its limit"
 
 
-def counters_fell(machine: Machine) -> list[Caution]:
+def _counters_fell(machine: Machine) -> list[Caution]:
     """A counter of the server went down: a restart, or several processes that answer in turn."""
     names = {s.name for s in machine.samples if s.name.startswith("server_") and s.name.endswith("_total")}
     falls = max((counted(machine.values(name))[1] for name in names), default=0)
@@ -119,12 +119,12 @@ def counters_fell(machine: Machine) -> list[Caution]:
     ]
 
 
-def ttft_gap(machine: Machine) -> list[Caution]:
+def _ttft_gap(machine: Machine) -> list[Caution]:
     """The server's own mean TTFT is further from the client's than max(50 ms, 20 %)."""
     seconds, falls = counted(machine.values("server_ttft_s_total"))
     requests, _ = counted(machine.values("server_ttft_requests_total"))
     ours_s = machine.ttft_mean_s
-    if ours_s is None or requests < FEW_READINGS or falls:
+    if ours_s is None or requests < _FEW_READINGS or falls:
         return []
     theirs_s = seconds / requests
     gap_s = ours_s - theirs_s
@@ -151,11 +151,11 @@ def metrics_not_visible(engine: EngineFacts) -> Caution | None:
 
 
 CHECKS: tuple[Callable[[Machine], list[Caution]], ...] = (
-    kv_full,
-    preemptions,
-    queue_never_empty,
-    capped,
-    counters_fell,
-    ttft_gap,
+    _kv_full,
+    _preemptions,
+    _queue_never_empty,
+    _capped,
+    _counters_fell,
+    _ttft_gap,
 )
 """In the order in which they are told, after those of the machine."""

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from headcount.engine import inquiry
 from headcount.engine.about import About
-from headcount.engine.openai import PATHS, OpenAI
+from headcount.engine.openai import OpenAI
 from headcount.errors import ServerError
 from headcount.http import Client
 from headcount.records import EngineFacts, Prompt
@@ -22,7 +22,7 @@ class Ollama(OpenAI):
     """Tells neither its queue nor its slots, and cuts a prompt that is too long in silence."""
 
     name = "ollama"
-    paths: ClassVar[dict[str, str]] = {**PATHS, "native": "/api/chat"}
+    paths: ClassVar[dict[str, str]] = {**OpenAI.paths, "native": "/api/chat"}
     about = About(
         title="Ollama",
         tried="from its documents, not run",
@@ -45,7 +45,7 @@ class Ollama(OpenAI):
         api: str = "native",
         **options: Any,
     ) -> None:
-        """``api``: ``native``, or a key of ``openai.PATHS``."""
+        """``api``: ``native``, or a key of ``OpenAI.paths``."""
         super().__init__(client, model, learned, api=api, **options)
 
     async def facts(self) -> EngineFacts:

@@ -215,7 +215,7 @@ class OpenAI:
             known = f"it has: {', '.join(facts.models)}" if facts.models else "it names no models of its own"
             return ServerError(f"{url} does not know {facts.model!r} ({said})", known)
         hints = {
-            404: f"it has no {PATHS[self._api]}: is the address right, or is another api meant?",
+            404: f"it has no {self.paths[self._api]}: is the address right, or is another api meant?",
             301: "redirects are not followed; give the final address",
         }
         status = 301 if reply.status in (302, 303, 307, 308) else reply.status
