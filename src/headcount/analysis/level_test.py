@@ -18,6 +18,7 @@ from headcount.records import Level
 from headcount.slo import Clause
 from headcount.stats.proportion import anytime_interval, overdispersion, smallest_telling_n
 from headcount.stats.quantile import quantile
+from headcount.stats.steady import steady_from
 
 __all__ = ["Window", "decide", "judge_clause", "steady_window", "turn_cycle_s"]
 
@@ -29,6 +30,8 @@ MAX_BLOCKS = 16
 """More blocks than this are merged: longer ones see more of the dependence."""
 PRIOR_DISPERSION, PRIOR_BLOCKS = 2.0, 4.0
 """What is believed of the dependence before it is seen; see docs/explanation/statistics.md."""
+WARMUP_CYCLES, SETTLING_GAIN = 1.0, 0.5
+"""The least warm-up after everybody has started; it is prolonged when that makes the waits far less scattered."""
 TAIL_SHARE = 0.2
 """Where fewer miss than this, dependence is measured on this upper share of the values: there is more to see."""
 
@@ -79,8 +82,25 @@ def steady_window(level: Level, rows: Rows, ended_at_s: float) -> Window | None:
     if cycle_s is None or cycle_s <= 0.0:
         nothing_ended = len(rows) > 0 and bool(rows.cut.all())
         return Window(level.started_at_s, ended_at_s, ended_at_s - level.started_at_s) if nothing_ended else None
-    began_at_s = level.started_at_s + cycle_s
-    return Window(began_at_s, ended_at_s, cycle_s) if began_at_s < ended_at_s else None
+    began_at_s = level.started_at_s + WARMUP_CYCLES * cycle_s
+    if began_at_s >= ended_at_s:
+        return None
+    settled_at_s = _settled_at_s(since_start.where(since_start.ended_at_s >= began_at_s), began_at_s, cycle_s)
+    return Window(settled_at_s, ended_at_s, cycle_s)
+
+
+def _settled_at_s(rows: Rows, began_at_s: float, cycle_s: float) -> float:
+    """When the waits have settled, by the marginal standard error rule on means over half a turn cycle."""
+    waits_s = rows.ttft_s if rows.streamed.any() else rows.age_s
+    known = ~rows.cut & ~np.isnan(waits_s)
+    bin_s = 0.5 * cycle_s
+    place = ((rows.ended_at_s[known] - began_at_s) / bin_s).astype(np.intp)
+    if len(place) == 0:
+        return began_at_s
+    n = np.bincount(place)
+    sums = np.bincount(place, weights=np.log(np.maximum(waits_s[known], 1e-4)))
+    filled = np.flatnonzero(n)
+    return began_at_s + float(filled[steady_from((sums / np.maximum(n, 1))[filled], SETTLING_GAIN)]) * bin_s
 
 
 def decide(

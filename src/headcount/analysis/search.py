@@ -61,6 +61,11 @@ class Standing:
         self.unheld = sum(v.decision == "undecided" and v.purpose == "confirm" for v in visits)
 
     @property
+    def acceptable(self) -> bool:
+        """Whether it may still turn out to be the limit."""
+        return not self.over and self.unheld < MAX_UNHELD
+
+    @property
     def unclear(self) -> bool:
         """Whether it looks as likely to be over the limit as not."""
         return not self.over and self.doubt > 0.5 and any(c.misses for v in self.visits for c in v.clauses)
@@ -189,7 +194,7 @@ def _between(
     low, high = fit.interval_users()
     refined = sum(s.purpose == "refine" for s in summaries)
     narrow = high - low <= 2 or high <= low * (1.0 + limits.resolution) ** 2
-    candidate = _candidate(known, fit, over)
+    candidate = _candidate(known, fit, over, limits)
     pressed = candidate is not None and _pressed(known, candidate, summaries, limits)
     if not narrow and over - below > 1 and refined < MAX_REFINED and not pressed:
         guess = _interpolated(known[below], known[over]) if over > 1.3 * below else fit.quantile(0.5)
@@ -231,14 +236,17 @@ def _pressed(known: dict[int, Standing], candidate: int, summaries: Sequence[Lev
     return cycle_s is not None and limits.max_time_s - spent_s(summaries) < visits * _least_s(candidate, cycle_s)
 
 
-def _candidate(known: dict[int, Standing], fit: LimitFit, over: int) -> int | None:
-    """The largest number of people that the limit reaches in all likelihood and against which nothing was seen."""
-    believed = math.floor(fit.quantile(1.0 - CONFIRM_BELIEF))
-    for users in range(min(max(believed, 1), over - 1), 0, -1):
-        standing = known.get(users)
-        if standing is None or (not standing.over and standing.unheld < MAX_UNHELD):
-            return users
-    return None
+def _candidate(known: dict[int, Standing], fit: LimitFit, over: int, limits: Limits) -> int | None:
+    """The largest number of people that the limit reaches in all likelihood and against which nothing was seen.
+
+    Within the resolution of it a number that held already goes first: it needs fewer visits.
+    """
+    believed = min(max(math.floor(fit.quantile(1.0 - CONFIRM_BELIEF)), 1), over - 1)
+    close = min(believed - 1, math.ceil(believed / (1.0 + limits.resolution)))
+    begun = [s for s in known.values() if close <= s.users <= believed and s.held and s.acceptable]
+    if begun:
+        return max(begun, key=lambda s: (s.held, s.users)).users
+    return next((u for u in range(believed, 0, -1) if u not in known or known[u].acceptable), None)
 
 
 def _above(candidate: int, fit: LimitFit, limits: Limits) -> int:

@@ -25,8 +25,8 @@ def judge(
     trusted_levels = believable(levels)
     complete = next_level(levels, limits) is None and bool(levels)
     limit, confirmations = _limit(levels)
-    failing = [s.users for s in trusted_levels if s.decision == "fails"]
-    fails_at = min((users for users in failing if limit is None or users > limit), default=None)
+    over = [s.users for s in standings(levels).values() if s.over]
+    fails_at = min((users for users in over if limit is None or users > limit), default=None)
     fit = fit_limit(levels)
     interval = fit.interval_users() if fit is not None and limit is not None else None
     if interval is not None and limit is not None:
