@@ -155,6 +155,7 @@ class _Measurement:
             origin_s=origin_s,
             headroom=scenario.search.headroom,
             sample_interval_s=scenario.telemetry.interval_s,
+            arrivals=scenario.arrivals,
             earlier=earlier,
             next_index=next_index,
         )
@@ -190,27 +191,23 @@ class _Measurement:
 
     def _fleet(self, session: Session, ready: Ready, origin_s: float) -> Fleet:
         scenario = self._scenario
-        setups = [
-            Setup(
-                origin_s=origin_s,
-                seed=scenario.seed,
-                workload=scenario.workload,
-                engine=ready.engine.name,
-                process=process,
-                processes=scenario.processes,
-                target=ready.target,
-                model=ready.facts.model,
-                learned=ready.engine.learned,
-                options=scenario.engine.options,
-                context_tokens=ready.facts.context_tokens,
-                sample_interval_s=scenario.telemetry.interval_s,
-                audit=not self._simulated,
-            )
-            for process in range(scenario.processes)
-        ]
+        setup = Setup(
+            origin_s=origin_s,
+            seed=scenario.seed,
+            workload=scenario.workload,
+            engine=ready.engine.name,
+            target=ready.target,
+            model=ready.facts.model,
+            learned=ready.engine.learned,
+            options=scenario.engine.options,
+            context_tokens=ready.facts.context_tokens,
+            arrivals=scenario.arrivals,
+            sample_interval_s=scenario.telemetry.interval_s,
+            audit=not self._simulated,
+        )
         if self._simulated:
-            return LocalFleet(setups[0], session.take_lines, session.take_samples, ready.engine)
-        return ProcessFleet(setups, session.take_lines, session.take_samples)
+            return LocalFleet(setup, session.take_lines, session.take_samples, ready.engine)
+        return ProcessFleet(setup, scenario.processes, session.take_lines, session.take_samples)
 
     def _run_facts(self, ready: Ready, gpus: tuple[Gpu, ...]) -> RunFacts:
         return RunFacts(

@@ -7,13 +7,14 @@ runs on a real server and, under the virtual clock, on the simulated one.
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
 import msgspec
 
 from headcount.analysis.conclusions import LevelSummary, Limits, Plan, Verdict
-from headcount.analysis.search import next_level
+from headcount.analysis.search import next_level, spent_s
 from headcount.analysis.summary import summarize
 from headcount.analysis.table import RequestTable
 from headcount.analysis.verdict import judge
@@ -25,13 +26,19 @@ from headcount.slo import Clause
 from headcount.store import RunWriter
 from headcount.virtual import clock
 from headcount.workload import Expected
+from headcount.workload.arrivals import ArrivalPlan, Closed, Finite, Open, Replayed, Synchronised
 
 __all__ = ["Session", "Watcher"]
 
+CLOSED = Closed()
 FLUSH_INTERVAL_S = 0.5
 """Facts lie on disk at most this, and a load process's own quarter second, after they happened."""
 HEAD_START_S = 0.3
 """A level begins so much after its order, so that every load process is ready for the first instant."""
+GUESSED_TOKENS_PER_S = 50.0
+"""How fast one person's answer is written, before any was measured: the starts of the first level are spread by it."""
+CLIENT_LATE = frozenset({"client-lag", "send-delay", "client-cpu"})
+"""Cautions of a level that one more load process may spare the next one."""
 DRAIN_TIMEOUT_S = 60.0
 DRAIN_POLL_S = 0.2
 
@@ -65,7 +72,7 @@ class Session:
         origin_s: float,
         headroom: float = 0.25,
         sample_interval_s: float = 1.0,
-        conversations_each: int | None = None,
+        arrivals: ArrivalPlan = CLOSED,
         earlier: Sequence[LevelSummary] = (),
         next_index: int = 0,
     ) -> None:
@@ -79,7 +86,7 @@ class Session:
         self._origin_s = origin_s
         self._headroom = headroom
         self._sample_interval_s = sample_interval_s
-        self._conversations_each = conversations_each
+        self._arrivals = arrivals
         self._summaries = list(earlier)
         self._next_index = next_index
         self._now = clock()
@@ -121,10 +128,13 @@ class Session:
         try:
             await self._fleet.open()
             while not self.interrupted and not self._fleet.lost:
-                plan = next_level(self._summaries, self._limits)
+                plan = self._next_plan()
                 if plan is None:
                     break
-                self._summaries.append(await self._hold(plan))
+                summary = await self._hold(plan)
+                self._summaries.append(summary)
+                if CLIENT_LATE & {caution.code for caution in summary.cautions}:
+                    await self._fleet.grow()
         finally:
             for task in upkeep:
                 task.cancel()
@@ -136,16 +146,41 @@ class Session:
         """What is known so far."""
         return judge(self._summaries, self._limits, self._slo, headroom=self._headroom)
 
-    async def _hold(self, plan: Plan) -> LevelSummary:
-        """One level: begin, watch until it is decided or its time is up, cut, drain, judge."""
-        level = Level(
+    def _next_plan(self) -> Plan | None:
+        """The next level; of an open loop, the people who are expected to be inside at once."""
+        if not isinstance(self._arrivals, Open | Replayed):
+            return next_level(self._summaries, self._limits)
+        rates_per_s, position = self._rates_per_s(), len(self._summaries)
+        left_s = self._limits.max_time_s - spent_s(self._summaries)
+        if position == len(rates_per_s) or left_s <= 0:
+            return None
+        stay_s = self._expected.turns * self._turn_cycle_s(0)
+        users = math.ceil((rates_per_s[position] or 1.0) * stay_s)
+        return Plan(users, "fixed", min(self._limits.level_time_s, left_s))
+
+    def _rates_per_s(self) -> tuple[float | None, ...]:
+        """The levels of an open loop; None for a trace, which has a pace of its own."""
+        return self._arrivals.rates_per_s if isinstance(self._arrivals, Open) else (None,)
+
+    def _level(self, plan: Plan) -> Level:
+        """The level of a plan, to begin in a moment."""
+        arrivals, position = self._arrivals, len(self._summaries)
+        together = plan.purpose == "burst" or not isinstance(arrivals, Closed | Synchronised)
+        return Level(
             index=self._next_index,
             users=plan.users,
             began_at_s=self._at_s() + HEAD_START_S,
             purpose=plan.purpose,
-            spread_s=0.0 if plan.purpose == "burst" else self._turn_cycle_s(plan.users),
-            conversations_each=self._conversations_each,
+            rate_per_s=self._rates_per_s()[position] if isinstance(arrivals, Open) else None,
+            spread_s=0.0 if together else self._turn_cycle_s(plan.users),
+            conversations_each=arrivals.conversations_at(position) if isinstance(arrivals, Finite) else None,
+            processes=self._fleet.processes,
         )
+
+    async def _hold(self, plan: Plan) -> LevelSummary:
+        """One level: connect, begin, watch until it is decided or its time is up, cut, drain, judge."""
+        await self._fleet.connect(plan.users)
+        level = self._level(plan)
         self._next_index += 1
         self._table = RequestTable(self._slo)
         self._samples = []
@@ -183,7 +218,7 @@ class Session:
                     return "interrupted"
                 if finished.done():
                     return "finished"
-                if level.conversations_each is None and summary.decision in ("holds", "fails"):
+                if plan.purpose != "fixed" and summary.decision in ("holds", "fails"):
                     return "decided"
                 if at_s - level.began_at_s >= plan.time_s:
                     return "time"
@@ -215,8 +250,10 @@ class Session:
         """One mean turn with its pause, as far as known: from the level nearest in size that was measured."""
         known = [s for s in self._summaries if s.e2e_s.p50 is not None]
         nearest = min(known, key=lambda s: abs(s.users - users), default=None)
-        answer_s = nearest.e2e_s.p50 if nearest is not None and nearest.e2e_s.p50 is not None else 0.0
-        return answer_s + self._expected.think_s
+        answer_s = self._expected.output_tokens / GUESSED_TOKENS_PER_S
+        if nearest is not None and nearest.e2e_s.p50 is not None:
+            answer_s = nearest.e2e_s.p50
+        return answer_s + self._expected.think_s + self._expected.stage_s
 
     def _in_flight(self) -> int:
         """Requests in flight over all load processes, by their newest samples."""

@@ -12,9 +12,9 @@ from collections.abc import Callable
 from headcount.codec import encode_request
 from headcount.engine import Engine, engine_class
 from headcount.http import Client
-from headcount.load.orders import Event, Order, Setup
+from headcount.load.orders import Event, Setup
 from headcount.load.users import Crowd
-from headcount.records import Request, Sample
+from headcount.records import Level, Request, Sample
 from headcount.telemetry.client import LoadProcess
 from headcount.virtual import clock
 from headcount.workload import Workload, make_workload
@@ -56,27 +56,29 @@ class Crew:
         self._audit = asyncio.get_running_loop().create_task(self._sample())
         self._on_event(Event("ready"))
 
-    async def begin(self, order: Order) -> None:
-        """Begin a level: connections first, then the people, each at their own instant."""
-        level = order.begin
-        assert level is not None, "an order to begin carries a level"
-        if self._client is not None and order.connections:
-            await self._client.open(order.connections)
+    async def connect(self, connections: int) -> None:
+        """Have connections standing before the clock of a level starts."""
+        if self._client is not None:
+            await self._client.open(connections)
+        self._on_event(Event("connected"))
+
+    async def begin(self, level: Level) -> None:
+        """Begin a level: the people, each at their own instant."""
+        setup = self._setup
         _quiet_garbage()
         self._crowd = Crowd(
             self._engine,
             self._workload,
             level,
             self._emit,
-            origin_s=self._setup.origin_s,
-            seed=self._setup.seed,
-            process=self._setup.process,
-            processes=self._setup.processes,
-            context_tokens=self._setup.context_tokens,
+            origin_s=setup.origin_s,
+            seed=setup.seed,
+            process=setup.process,
+            context_tokens=setup.context_tokens,
+            arrivals=setup.arrivals,
         )
         self._crowd.start()
-        if level.conversations_each is not None:
-            self._watch = asyncio.get_running_loop().create_task(self._report_finish(self._crowd))
+        self._watch = asyncio.get_running_loop().create_task(self._report_end(self._crowd))
         self._on_event(Event("began"))
 
     async def stop(self) -> None:
@@ -100,9 +102,13 @@ class Crew:
     def _emit(self, request: Request) -> None:
         self._on_lines(encode_request(request))
 
-    async def _report_finish(self, crowd: Crowd) -> None:
+    async def _report_end(self, crowd: Crowd) -> None:
+        """Tell when nobody is left, or that somebody fell over a fault of ours."""
         await crowd.finished()
-        self._on_event(Event("finished"))
+        if crowd.failure is not None:
+            self._on_event(Event("failed", f"a person could not go on: {crowd.failure!r}"))
+        else:
+            self._on_event(Event("finished"))
 
     async def _sample(self) -> None:
         """Once an interval: the requests in flight, and our own loop's lag, CPU and descriptors."""
@@ -123,6 +129,7 @@ class Crew:
 
 def _quiet_garbage() -> None:
     """Collect now, so that no collection falls into the measured window; what lives on is not looked at again."""
+    gc.unfreeze()
     gc.collect()
     gc.freeze()
     gc.disable()

@@ -7,6 +7,7 @@ virtual clock. Knows nothing of files and conclusions.
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 from collections.abc import Callable
 from typing import Protocol
@@ -14,8 +15,10 @@ from typing import Protocol
 import msgspec
 
 from headcount.engine import Engine
-from headcount.errors import ServerError
+from headcount.errors import ScenarioError, ServerError
+from headcount.http import descriptors_needed
 from headcount.load.crew import Crew
+from headcount.load.descriptors import descriptor_limit
 from headcount.load.orders import EVENT, REQUEST, Event, Order, Setup
 from headcount.records import Level, Sample
 
@@ -27,6 +30,7 @@ LinesSink = Callable[[int, bytes], None]
 SamplesSink = Callable[[list[Sample]], None]
 
 START_TIMEOUT_S = 30.0
+CONNECT_TIMEOUT_S = 60.0
 STOP_TIMEOUT_S = 30.0
 PIPE_LIMIT_BYTES = 1 << 24
 """The longest line a load process may send: a request with very many chunks."""
@@ -38,17 +42,30 @@ class Fleet(Protocol):
     async def open(self) -> None:
         """Start; returns when every process is ready. Raises ``ServerError`` when one is not."""
 
+    async def connect(self, connections: int) -> None:
+        """Have so many connections standing before a level begins, so that none is opened within it.
+
+        Raises ``ScenarioError`` when this machine does not allow that many.
+        """
+
     async def begin(self, level: Level) -> None:
-        """Begin a level; returns when every process has its people waiting for their start."""
+        """Begin a level of ``processes`` processes; returns when each has its people waiting for their start."""
 
     async def finished(self) -> None:
-        """Wait until a finite test is over, or a process was lost (then ``lost`` says so)."""
+        """Wait until nobody is left, or a process was lost (then ``lost`` says so)."""
 
     async def stop(self) -> None:
         """End the level: cut what is in flight; returns when all of it has been handed out."""
 
+    async def grow(self) -> bool:
+        """Between two levels: one more process to carry the next one. False when this machine has no more cores."""
+
     async def close(self) -> None:
         """End every process."""
+
+    @property
+    def processes(self) -> int:
+        """How many carry the load."""
 
     @property
     def lost(self) -> str:
@@ -57,6 +74,8 @@ class Fleet(Protocol):
 
 class LocalFleet:
     """Everybody on the current event loop."""
+
+    processes = 1
 
     def __init__(
         self, setup: Setup, on_lines: LinesSink, on_samples: SamplesSink, engine: Engine | None = None
@@ -72,25 +91,35 @@ class LocalFleet:
         )
 
     def _hear(self, event: Event) -> None:
-        if event.kind == "finished":
+        if event.kind == "failed":
+            self.lost = event.text
+        if event.kind in ("failed", "finished"):
             self._finished.set()
 
     async def open(self) -> None:
         """Start the self-audit."""
         await self._crew.open()
 
+    async def connect(self, connections: int) -> None:
+        """Open connections where the engine has any."""
+        await self._crew.connect(connections)
+
     async def begin(self, level: Level) -> None:
         """Begin a level."""
         self._finished.clear()
-        await self._crew.begin(Order(begin=level, connections=level.users))
+        await self._crew.begin(level)
 
     async def finished(self) -> None:
-        """Wait until a finite test is over."""
+        """Wait until nobody is left."""
         await self._finished.wait()
 
     async def stop(self) -> None:
         """End the level."""
         await self._crew.stop()
+
+    async def grow(self) -> bool:
+        """Never: it is one loop."""
+        return False
 
     async def close(self) -> None:
         """Close the engine."""
@@ -100,8 +129,20 @@ class LocalFleet:
 class ProcessFleet:
     """Everybody in processes of their own, started before the clock, all on the machine's one monotonic clock."""
 
-    def __init__(self, setups: list[Setup], on_lines: LinesSink, on_samples: SamplesSink) -> None:
-        self._workers = [_Worker(setup, on_lines, on_samples) for setup in setups]
+    def __init__(self, setup: Setup, processes: int, on_lines: LinesSink, on_samples: SamplesSink) -> None:
+        """``setup`` is that of the first of so many processes; the others get the same with numbers of their own."""
+        self._setup = setup
+        self._on_lines = on_lines
+        self._on_samples = on_samples
+        self._workers = [self._worker(number) for number in range(processes)]
+
+    def _worker(self, number: int) -> _Worker:
+        return _Worker(msgspec.structs.replace(self._setup, process=number), self._on_lines, self._on_samples)
+
+    @property
+    def processes(self) -> int:
+        """How many there are."""
+        return len(self._workers)
 
     @property
     def lost(self) -> str:
@@ -112,23 +153,45 @@ class ProcessFleet:
         """Start all processes at once."""
         await asyncio.gather(*(worker.open() for worker in self._workers))
 
+    async def connect(self, connections: int) -> None:
+        """Every process opens its share."""
+        share = -(-connections // len(self._workers))
+        needed, allowed = descriptors_needed(share), descriptor_limit()
+        if needed > allowed:
+            raise ScenarioError(
+                f"{connections} connections need {needed:,} open files in each of {self.processes} load processes, "
+                f"and this machine allows {allowed:,}",
+                f"raise the limit (ulimit -Hn {needed}), use more load processes, or ask for fewer people",
+            )
+        order = Order(connections=share)
+        await asyncio.gather(*(w.obey(order, "connected", CONNECT_TIMEOUT_S) for w in self._workers))
+
     async def begin(self, level: Level) -> None:
         """Give every process its order. People go to the processes in turn."""
-        share = -(-level.users // len(self._workers))
-        await asyncio.gather(*(w.order(Order(begin=level, connections=share), "began") for w in self._workers))
+        await asyncio.gather(*(w.obey(Order(begin=level), "began", STOP_TIMEOUT_S) for w in self._workers))
 
     async def finished(self) -> None:
         """Wait until all processes have told so, or one was lost."""
         waits = [asyncio.ensure_future(worker.finished()) for worker in self._workers]
         try:
-            await asyncio.gather(*waits)
+            while waits and not self.lost:
+                _, waits = await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)  # type: ignore[assignment]
         finally:
             for wait in waits:
                 wait.cancel()
 
     async def stop(self) -> None:
         """End the level in every process."""
-        await asyncio.gather(*(worker.order(Order(), "stopped") for worker in self._workers))
+        await asyncio.gather(*(worker.obey(Order(), "stopped", STOP_TIMEOUT_S) for worker in self._workers))
+
+    async def grow(self) -> bool:
+        """Start one more, at most one a core."""
+        if len(self._workers) >= _cores():
+            return False
+        worker = self._worker(len(self._workers))
+        await worker.open()
+        self._workers.append(worker)
+        return True
 
     async def close(self) -> None:
         """End every process, those that do not listen by force."""
@@ -144,9 +207,9 @@ class _Worker:
         self._on_samples = on_samples
         self._process: asyncio.subprocess.Process | None = None
         self._reader: asyncio.Task[None] | None = None
-        self._heard: dict[str, asyncio.Event] = {k: asyncio.Event() for k in ("ready", "began", "finished", "stopped")}
+        kinds = ("ready", "connected", "began", "finished", "stopped")
+        self._heard: dict[str, asyncio.Event] = {kind: asyncio.Event() for kind in kinds}
         self._closing = False
-        self._failed = ""
         self.lost = ""
 
     async def open(self) -> None:
@@ -162,15 +225,18 @@ class _Worker:
         self._reader = asyncio.get_running_loop().create_task(self._read())
         self._tell(msgspec.json.encode(self._setup))
         await self._hear("ready", START_TIMEOUT_S)
+        if self.lost:
+            raise ServerError(self.lost)
 
-    async def order(self, order: Order, answer: str) -> None:
+    async def obey(self, order: Order, answer: str, timeout_s: float) -> None:
+        """Give an order and wait until it has been carried out; says nothing to a process that is lost."""
         if self.lost:
             return
         self._heard[answer].clear()
         if order.begin is not None:
             self._heard["finished"].clear()
         self._tell(msgspec.json.encode(order))
-        await self._hear(answer, STOP_TIMEOUT_S)
+        await self._hear(answer, timeout_s)
 
     async def finished(self) -> None:
         await self._heard["finished"].wait()
@@ -197,9 +263,13 @@ class _Worker:
         try:
             await asyncio.wait_for(self._heard[kind].wait(), timeout_s)
         except TimeoutError:
-            self.lost = self.lost or f"load process {self._setup.process} did not answer {kind!r} in {timeout_s:g} s"
-        if self._failed or (self.lost and kind == "ready"):
-            raise ServerError(self._failed or self.lost)
+            self._lose(f"load process {self._setup.process} did not answer {kind!r} in {timeout_s:g} s")
+
+    def _lose(self, why: str) -> None:
+        """The load is no longer what was asked for; nobody is to wait for this process any more."""
+        self.lost = self.lost or why
+        for heard in self._heard.values():
+            heard.set()
 
     async def _read(self) -> None:
         """Hand on what the process says, until it says no more."""
@@ -208,17 +278,21 @@ class _Worker:
         while line := await self._process.stdout.readline():
             tag, body = line[:1], line[1:]
             if tag == REQUEST:
-                self._on_lines(self._setup.process, body)
+                if body.endswith(b"\n"):  # else it was killed in mid-line
+                    self._on_lines(self._setup.process, body)
             elif tag == EVENT:
                 event = msgspec.json.decode(body, type=Event)
                 if event.kind == "failed":
-                    self._failed = event.text
+                    self._lose(event.text)
                 else:
                     self._heard[event.kind].set()
             else:
                 self._on_samples(msgspec.json.decode(body, type=list[Sample]))
         if not self._closing:
             status = await self._process.wait()
-            self.lost = f"load process {self._setup.process} ended by itself (status {status})"
-        for event_heard in self._heard.values():
-            event_heard.set()
+            self._lose(f"load process {self._setup.process} ended by itself (status {status})")
+
+
+def _cores() -> int:
+    """How many this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

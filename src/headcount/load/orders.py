@@ -1,4 +1,4 @@
-"""What the session and a load process say to each other: JSON lines, one tag byte before each.
+"""What passes between a session and its load processes: JSON lines, one tag byte before each.
 
 Down go one ``Setup``, then ``Order``s; up come requests (already encoded as they will lie in the run folder),
 samples and ``Event``s. Knows nothing of pipes and processes.
@@ -12,6 +12,7 @@ import msgspec
 
 from headcount.http import Target
 from headcount.records import Level
+from headcount.workload.arrivals import ArrivalPlan, Closed
 
 __all__ = ["EVENT", "REQUEST", "SAMPLES", "Event", "Order", "Setup"]
 
@@ -29,20 +30,21 @@ class Setup(msgspec.Struct, frozen=True, omit_defaults=True):
     workload: dict[str, Any]
     engine: str
     process: int = 0
-    processes: int = 1
+    """Which of the level's load processes this one is, from 0."""
     target: Target | None = None
     """None for an engine without a network."""
     model: str | None = None
     learned: dict[str, Any] = {}
     options: dict[str, Any] = {}
     context_tokens: int | None = None
+    arrivals: ArrivalPlan = Closed()
     sample_interval_s: float = 1.0
     audit: bool = True
     """Whether to watch our own loop's lag and CPU; under the virtual clock there is nothing to see."""
 
 
 class Order(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Begin a level, or stop the one that runs (both None: stop)."""
+    """Open so many connections for a level that comes, begin it, or (both missing) stop the one that runs."""
 
     begin: Level | None = None
     connections: int = 0
@@ -50,7 +52,8 @@ class Order(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Event(msgspec.Struct, frozen=True, omit_defaults=True):
-    """``ready`` after the set-up, ``began``, ``finished`` (a finite test is over), ``stopped``, or ``failed``."""
+    """``ready`` after the set-up, ``connected``, ``began``, ``finished`` (nobody is left), ``stopped``, or
+    ``failed``."""
 
     kind: str
     text: str = ""

@@ -6,28 +6,20 @@ It ends when its orders end, so it never outlives the session, however that died
 from __future__ import annotations
 
 import asyncio
-import resource
 import sys
 
 import msgspec
 
 from headcount.errors import HeadcountError
 from headcount.load.crew import Crew
+from headcount.load.descriptors import raise_descriptor_limit
 from headcount.load.orders import EVENT, REQUEST, SAMPLES, Event, Order, Setup
 from headcount.records import Sample
 
-__all__ = ["main", "raise_descriptor_limit"]
+__all__ = ["main"]
 
 FLUSH_INTERVAL_S = 0.25
 """Facts wait at most so long in this process; a killed run loses no more."""
-
-
-def raise_descriptor_limit() -> int:
-    """Raise the soft limit of open descriptors to the hard one; gives the limit reached."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft < hard:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    return hard
 
 
 class _Outbox:
@@ -73,13 +65,14 @@ async def _serve() -> None:
         while line := await orders.readline():
             order = msgspec.json.decode(line, type=Order)
             if order.begin is not None:
-                await crew.begin(order)
+                await crew.begin(order.begin)
+            elif order.connections:
+                await crew.connect(order.connections)
             else:
                 await crew.stop()
         await crew.close()
     except HeadcountError as error:
         outbox.event(Event("failed", error.message))
-        outbox.event(Event("ready"))
     finally:
         flushing.cancel()
         outbox.flush()
