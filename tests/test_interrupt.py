@@ -41,7 +41,7 @@ class Command:
     def __init__(self, url: str, out: Path) -> None:
         self.out = out
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "headcount.cli", "find", url, "--yes", "--out", str(out), "--max-time", "2m"],
+            [sys.executable, "-m", "headcount", "find", url, "--yes", "--out", str(out), "--max-time", "2m"],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,

@@ -8,32 +8,42 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+import msgspec
+
+from headcount.analysis.fingerprint import changes
 from headcount.metrics import ttft_s
 from headcount.preflight import PROBE_TOKENS, Ready, probe, reach
-from headcount.records import EngineFacts, Reply, Request
+from headcount.records import EngineFacts, Reply, Request, RunFacts
 from headcount.report.format import seconds
 from headcount.scenario import EngineOptions, Scenario, load_scenario
+from headcount.store import open_run
 from headcount.telemetry.sampler import Sampler, open_sources
 from headcount.virtual import clock
 
 __all__ = ["check"]
 
+CHANGED = 1
+"""Exit code: the server is no longer what it was."""
 
-def check(target: str | None, *, model: str | None, api_key: str | None) -> int:
+
+def check(target: str, *, model: str | None, api_key: str | None, against: Path | None = None) -> int:
     """Check a server's address or a scenario file; print what was found; 0 when it can be measured.
 
-    Raises ``ServerError`` or ``ScenarioError`` when it cannot.
+    ``against`` is a stored run: what changed since then is said, and 1 given when anything did, since a re-test is
+    due. Raises ``ServerError`` or ``ScenarioError`` when the server cannot be measured.
     """
-    if target is not None and (target.endswith(".toml") or Path(target).is_file()):
+    earlier = open_run(against).facts if against is not None else None
+    if target.endswith(".toml") or Path(target).is_file():
         scenario = load_scenario(Path(target))
     else:
-        scenario = Scenario(engine=EngineOptions(url=target or "", model=model))
-    lines = asyncio.run(_look(scenario, api_key))
+        scenario = Scenario(engine=EngineOptions(url=target, model=model))
+    lines, differing = asyncio.run(_look(scenario, api_key, earlier))
     print("\n".join(lines))
-    return 0
+    return CHANGED if differing else 0
 
 
-async def _look(scenario: Scenario, api_key: str | None) -> list[str]:
+async def _look(scenario: Scenario, api_key: str | None, earlier: RunFacts | None) -> tuple[list[str], list[str]]:
+    """The page, and what differs from an earlier run."""
     ready = await reach(scenario.engine, api_key)
     try:
         reply, asked_at_s = await _ask(ready)
@@ -43,8 +53,14 @@ async def _look(scenario: Scenario, api_key: str | None) -> list[str]:
     lines += [f"note         {note}" for note in ready.notes]
     sampler = Sampler(open_sources(scenario.telemetry.gpu_metrics, ready.facts.address))
     lines += [f"gpu          {gpu.name}" for gpu in sampler.gpus]
-    lines += [f"not seen     {note}" for note in sampler.notes]
-    return lines
+    lines += [f"gpu          {note}" for note in sampler.notes]
+    sampler.stop()
+    if earlier is None:
+        return lines, []
+    now = msgspec.structs.replace(earlier, engine=ready.facts, gpus=sampler.gpus)
+    differing = changes(earlier, now)
+    lines += [f"changed      {difference}: a re-test is due" for difference in differing]
+    return lines + ([] if differing else ["changed      nothing that is known to change the answer"]), differing
 
 
 async def _ask(ready: Ready) -> tuple[Reply, float]:

@@ -22,7 +22,7 @@ from headcount.records import RunFacts
 from headcount.report.words import language_of
 from headcount.store import Run, open_run
 
-__all__ = ["FORMATS", "Report", "save_html", "write", "write_report"]
+__all__ = ["FORMATS", "Report", "known_format", "save_html", "write", "write_report"]
 
 FORMATS: dict[str, str] = {
     "terminal": "headcount.report.terminal:write",
@@ -46,7 +46,13 @@ class Report(msgspec.Struct, frozen=True):
 
 
 def write(name: str, report: Report) -> str:
-    """The report as text in the format ``name``: a key of ``FORMATS`` or ``module:function``."""
+    """The report as text in the format ``name``; see ``known_format``."""
+    return known_format(name)(report)
+
+
+def known_format(name: str) -> Callable[[Report], str]:
+    """The function behind a key of ``FORMATS`` or ``module:function``; ``ScenarioError`` for anything else, so that
+    a wrong name is noticed before the work and not after it."""
     where = FORMATS.get(name, name)
     module, colon, attribute = where.partition(":")
     if not colon:
@@ -55,7 +61,7 @@ def write(name: str, report: Report) -> str:
         function: Callable[[Report], str] = getattr(importlib.import_module(module), attribute)
     except (ImportError, AttributeError) as error:
         raise ScenarioError(f"format {name!r} cannot be loaded: {error}", "check the module's path and name") from error
-    return function(report)
+    return function
 
 
 def write_report(name: str, verdict: Verdict, facts: RunFacts, path: Path, language: str | None = None) -> None:

@@ -1,0 +1,65 @@
+"""Command lines to one call per verb; errors and hints on stderr; exit codes.
+
+Each group of verbs is a file that says its arguments and imports its parts only inside the verbs, so that
+``headcount --help`` is quick. Exit codes: 0 answered, 1 answered but below ``--require-users``, 2 scenario or
+flags, 3 server, 4 run folder, 5 not to be trusted, 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Callable, Sequence
+
+from headcount.cli import checking, measuring, reading
+from headcount.cli.arguments import say
+from headcount.errors import HeadcountError
+
+__all__ = ["main"]
+
+INTERRUPTED = 130
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command line; gives the exit code."""
+    options = _parser().parse_args(arguments)
+    verb: Callable[[argparse.Namespace], int] = options.verb
+    try:
+        return verb(options)
+    except HeadcountError as error:
+        if options.debug:
+            raise
+        say(f"error: {error.message}")
+        if error.hint:
+            say(f"\nhint: {error.hint}")
+        return error.exit_code
+    except KeyboardInterrupt:
+        say("interrupted")
+        return INTERRUPTED
+    except BrokenPipeError:  # whoever read our output has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="headcount",
+        description="How many people can use your model server at once before it stops feeling good, "
+        "and what gives out first.",
+    )
+    parser.add_argument("--version", action=_Version, nargs=0, help="show the version and exit")
+    verbs = parser.add_subparsers(metavar="VERB", required=True)
+    common = argparse.ArgumentParser(add_help=False)
+    common.add_argument("--debug", action="store_true", help="show the traceback of an error")
+    for group in (measuring, reading, checking):
+        group.add(verbs, common)
+    return parser
+
+
+class _Version(argparse.Action):
+    def __call__(self, parser: argparse.ArgumentParser, *_: object, **__: object) -> None:
+        from importlib.metadata import version
+
+        print(f"headcount {version('headcount')}")
+        parser.exit()

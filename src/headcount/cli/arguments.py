@@ -1,0 +1,69 @@
+"""What verbs share: kinds of values, flags that several of them have, and how they talk."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from pathlib import Path
+from typing import TypeAlias
+
+__all__ = ["Verbs", "add_answer", "add_key", "add_output", "api_key", "duration", "fraction", "positive", "say"]
+
+Verbs: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
+"""Where a group of verbs adds its own."""
+
+LANGUAGES = ("en", "ko")
+
+
+def say(text: str) -> None:
+    """Talk to the person; data goes to stdout."""
+    print(text, file=sys.stderr)
+
+
+def positive(text: str) -> int:
+    """A whole number from 1 on."""
+    value = int(text)
+    if value < 1:
+        raise argparse.ArgumentTypeError("must be at least 1")
+    return value
+
+
+def fraction(text: str) -> float:
+    """``5%`` or ``0.05``."""
+    value = float(text.removesuffix("%")) / (100.0 if text.endswith("%") else 1.0)
+    if not 0 < value < 1:
+        raise argparse.ArgumentTypeError("must lie between 0 and 1 (or 0% and 100%)")
+    return value
+
+
+def duration(text: str) -> float:
+    """``90``, ``90s``, ``20m`` or ``1.5h``, in seconds."""
+    units = {"s": 1.0, "m": 60.0, "h": 3600.0}
+    seconds = float(text[:-1]) * units[text[-1]] if text[-1:] in units else float(text)
+    if not 0 < seconds < float("inf"):
+        raise argparse.ArgumentTypeError("must be a time such as 90s, 20m or 1.5h")
+    return seconds
+
+
+def add_key(parser: argparse.ArgumentParser) -> None:
+    """``--api-key``."""
+    parser.add_argument("--api-key", help="or HEADCOUNT_API_KEY; never stored, never printed")
+
+
+def api_key(options: argparse.Namespace) -> str | None:
+    """The key by flag or environment; None for none."""
+    return getattr(options, "api_key", None) or os.environ.get("HEADCOUNT_API_KEY") or None
+
+
+def add_answer(parser: argparse.ArgumentParser) -> None:
+    """How an answer is shown."""
+    parser.add_argument("--format", default="terminal", help="terminal (default), json, markdown, html or csv")
+    parser.add_argument("--lang", choices=LANGUAGES, help="language of the answer (default: the locale's)")
+
+
+def add_output(parser: argparse.ArgumentParser) -> None:
+    """Where facts go and how the answer is shown."""
+    parser.add_argument("--out", type=Path, default=Path("runs"), help="where run folders go (default ./runs)")
+    parser.add_argument("--yes", action="store_true", help="do not ask before the start")
+    add_answer(parser)

@@ -1,0 +1,44 @@
+"""The verbs that look before measuring: ``check``, ``preview``."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from headcount.cli.arguments import Verbs, add_key, api_key, positive
+
+__all__ = ["add"]
+
+
+def add(verbs: Verbs, common: argparse.ArgumentParser) -> None:
+    """The verbs and their flags."""
+    check = verbs.add_parser("check", parents=[common], help="is the server reachable, what is it, what will be asked")
+    check.add_argument("target", nargs="?", help="a server's address or a scenario file; none: look on this machine")
+    check.add_argument("--model", help="the model to ask")
+    check.add_argument("--against", type=Path, metavar="RUN", help="say what changed since a stored run")
+    add_key(check)
+    check.set_defaults(verb=_check)
+    preview = verbs.add_parser("preview", parents=[common], help="what a scenario would send, without sending it")
+    preview.add_argument("scenario", type=Path, help="a scenario file (TOML)")
+    preview.add_argument("--users", type=positive, help="people (default: the scenario's first level, else 10)")
+    preview.set_defaults(verb=_preview)
+
+
+def _check(options: argparse.Namespace) -> int:
+    from headcount.check import check
+    from headcount.cli.measuring import look_around
+
+    target = options.target or look_around()
+    return check(target, model=options.model, api_key=api_key(options), against=options.against)
+
+
+def _preview(options: argparse.Namespace) -> int:
+    from headcount.preview import preview_text
+    from headcount.scenario import load_scenario
+    from headcount.workload import make_workload
+    from headcount.workload.preview import preview
+
+    scenario = load_scenario(options.scenario)
+    users = options.users or next(iter(scenario.search.levels), 10)
+    print(preview_text(preview(make_workload(scenario.workload, scenario.seed), users)))
+    return 0

@@ -1,0 +1,203 @@
+"""The verbs that measure: ``find``, ``run``, ``demo``."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from headcount.cli.arguments import Verbs, add_key, add_output, api_key, duration, fraction, positive, say
+from headcount.errors import ScenarioError
+
+if TYPE_CHECKING:
+    from headcount.demo import EmbeddedEngine
+    from headcount.measure import Intent, Outcome
+    from headcount.scenario import Scenario
+
+__all__ = ["add", "look_around"]
+
+INTERRUPTED = 130
+NOT_TRUSTED = 5
+BELOW_REQUIRED = 1
+
+
+def add(verbs: Verbs, common: argparse.ArgumentParser) -> None:
+    """The verbs and their flags."""
+    find = verbs.add_parser("find", parents=[common], help="find the largest number of people a server carries")
+    _add_server(find)
+    _add_search(find)
+    add_output(find)
+    find.set_defaults(verb=_find)
+    run = verbs.add_parser("run", parents=[common], help="measure what a scenario file says: fixed levels or a search")
+    run.add_argument("scenario", type=Path, help="a scenario file (TOML)")
+    add_key(run)
+    add_output(run)
+    run.set_defaults(verb=_run)
+    demo = verbs.add_parser("demo", parents=[common], help="find the limit of a small real engine on this machine")
+    demo.add_argument("--slots", type=positive, default=4, help="requests the engine works on at once (default 4)")
+    add_output(demo)
+    demo.set_defaults(verb=_demo)
+
+
+def _add_server(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("url", nargs="?", help="the server's address; none: look on this machine's usual ports")
+    parser.add_argument(
+        "--engine", default="auto", help="which server it is (default: by what it answers), or simulated"
+    )
+    parser.add_argument("--model", help="the model to ask (default: the server's first)")
+    add_key(parser)
+    parser.add_argument("--insecure", action="store_true", help="accept any TLS certificate")
+    parser.add_argument("--ca-file", help="a certificate authority to trust for TLS")
+    parser.add_argument("--slo", action="append", help='a preset (chat, strict, agent, home, whole) or "ttft_p95<=2s"')
+    parser.add_argument(
+        "--workload", default="chat", help="what people do: chat, chat-slow, short, rag … (default chat)"
+    )
+    parser.add_argument("--seed", type=int, default=1, help="of everything random (default 1)")
+    parser.add_argument("--gpu-metrics", metavar="URL", help="a DCGM or other Prometheus exporter of the server's GPUs")
+
+
+def _add_search(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--max-users", type=positive, help="never more people than this (default 4096)")
+    parser.add_argument("--max-time", type=duration, help="never longer than this, e.g. 20m (default 1h)")
+    parser.add_argument("--level-time", type=duration, help="never longer at one level (default 3m)")
+    parser.add_argument("--resolution", type=fraction, help="how fine the answer must be, e.g. 5%% (default)")
+    parser.add_argument("--headroom", type=fraction, help="kept free below the limit (default 25%%)")
+    parser.add_argument("--processes", type=positive, default=1, help="load processes to begin with (default 1)")
+    parser.add_argument("--require-users", type=positive, metavar="N", help="exit 1 when the limit is below N")
+    parser.add_argument("--resume", type=Path, metavar="RUN", help="go on with a run that was cut short")
+
+
+def _find(options: argparse.Namespace) -> int:
+    from headcount.review import scenario_of
+    from headcount.store import open_run
+
+    scenario = scenario_of(open_run(options.resume)) if options.resume else _scenario_from_flags(options)
+    return _measure(scenario, options, "find")
+
+
+def _run(options: argparse.Namespace) -> int:
+    from headcount.scenario import load_scenario
+
+    return _measure(load_scenario(options.scenario), options, "run")
+
+
+def _demo(options: argparse.Namespace) -> int:
+    from headcount.demo import INSTALL_HINT, EmbeddedEngine, demo_scenario, find_demo_engine
+
+    if find_demo_engine():
+        code = _measure(demo_scenario(), options, "find", EmbeddedEngine(slots=options.slots))
+    else:
+        say(f"simulated engine, since the demo's real one is not installed ({INSTALL_HINT})")
+        code = _measure(demo_scenario(simulated=True), options, "find")
+    say("\nyour own server: headcount find http://HOST:PORT   (any OpenAI-compatible one)")
+    return code
+
+
+def _measure(scenario: Scenario, options: argparse.Namespace, verb: str, embedded: EmbeddedEngine | None = None) -> int:
+    """Measure, show the answer, give the exit code."""
+    from headcount.measure import measure
+    from headcount.report import known_format, save_html, write_report
+    from headcount.report.progress import Progress
+
+    known_format(options.format)
+    with Progress() as progress:
+        outcome = measure(
+            scenario,
+            verb=verb,
+            out=options.out,
+            api_key=api_key(options),
+            watcher=progress,
+            agree=lambda intent: _agreed(intent, options),
+            resume=getattr(options, "resume", None),
+            embedded=embedded,
+        )
+    if outcome is None:
+        say("nothing was measured")
+        return 0
+    write_report(options.format, outcome.verdict, outcome.facts, outcome.path, options.lang)
+    page = save_html(outcome.verdict, outcome.facts, outcome.path, options.lang)
+    say(f"\nreport: {page}\nfacts:  {outcome.path}")
+    return _exit_code(outcome, getattr(options, "require_users", None))
+
+
+def _exit_code(outcome: Outcome, required: int | None) -> int:
+    if outcome.interrupted:
+        return INTERRUPTED
+    if not outcome.verdict.trusted:
+        return NOT_TRUSTED
+    if required is not None and (outcome.verdict.limit_users or 0) < required:
+        return BELOW_REQUIRED
+    return 0
+
+
+def _agreed(intent: Intent, options: argparse.Namespace) -> bool:
+    """Show the plan; ask where somebody can answer."""
+    from headcount.report.plan import plan_text
+
+    say(plan_text(intent.scenario, intent.facts, intent.estimate_s, intent.notes, intent.simulated))
+    if options.yes or not sys.stdin.isatty() or intent.simulated:
+        return True
+    say("Begin? [Y/n] ")
+    return input().strip().lower() in ("", "y", "yes")
+
+
+def _scenario_from_flags(options: argparse.Namespace) -> Scenario:
+    from headcount.scenario import make_scenario
+
+    url = options.url or ("" if options.engine == "simulated" else look_around())
+    engine = {
+        "kind": options.engine,
+        "url": url,
+        "model": options.model,
+        "insecure": options.insecure,
+        "ca_file": options.ca_file,
+    }
+    search = {
+        "max_users": options.max_users,
+        "max_time_s": options.max_time,
+        "level_time_s": options.level_time,
+        "resolution": options.resolution,
+        "headroom": options.headroom,
+    }
+    slo = options.slo or ["chat"]
+    table = {
+        "name": "find",
+        "seed": options.seed,
+        "slo": slo[0] if len(slo) == 1 else slo,
+        "processes": options.processes,
+        "engine": _given(engine),
+        "workload": {"kind": options.workload},
+        "search": _given(search),
+        "telemetry": _given({"gpu_metrics": options.gpu_metrics}),
+    }
+    return make_scenario(table)
+
+
+def _given(table: dict[str, object]) -> dict[str, object]:
+    """Without what was not said."""
+    return {key: value for key, value in table.items() if value is not None}
+
+
+def look_around() -> str:
+    """The one server that answers on this machine's usual ports; asks when there are several."""
+    import asyncio
+
+    from headcount.engine.detect import find_servers
+
+    found = asyncio.run(find_servers())
+    if not found:
+        raise ScenarioError(
+            "no model server answers on this machine's usual ports",
+            "give its address: headcount find http://HOST:PORT   (or try: headcount demo)",
+        )
+    if len(found) == 1:
+        return found[0].url
+    lines = "\n".join(f"  {number}. {server.url}  {server.engine}" for number, server in enumerate(found, 1))
+    if not sys.stdin.isatty():
+        raise ScenarioError(f"several model servers answer here:\n{lines}", "give the address of one of them")
+    say(f"Several model servers answer here:\n{lines}\nWhich one? [1] ")
+    answer = input().strip() or "1"
+    if not answer.isdigit() or not 1 <= int(answer) <= len(found):
+        raise ScenarioError(f"{answer!r} is not one of them", "give a number of the list, or the address")
+    return found[int(answer) - 1].url
