@@ -54,7 +54,7 @@ def texts_of_analysis() -> Iterator[str]:
             if id(node) in silent:
                 continue
             text = sentence(node)
-            if text is not None and " " in text and re.search("[a-z]{3,}", text):
+            if text is not None and " " in text and re.search("[A-Za-z]{2,}", text):
                 yield text
 
 

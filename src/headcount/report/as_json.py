@@ -15,7 +15,7 @@ from headcount.analysis.conclusions import Caution, LevelSummary
 from headcount.records import EngineFacts, Gpu
 from headcount.report import Report
 
-__all__ = ["SCHEMA_VERSION", "JsonReport", "schema", "write"]
+__all__ = ["SCHEMA_VERSION", "JsonReport", "indented", "schema", "write"]
 
 SCHEMA_VERSION = 1
 """Raised when a key goes or changes its meaning; new keys may come at any time."""
@@ -53,8 +53,7 @@ class JsonReport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def write(report: Report) -> str:
-    """The report as indented JSON. A number that is not finite becomes null, and characters that could steer a
-    terminal are written as escapes, since JSON is looked at there too."""
+    """The report as JSON."""
     verdict, facts = report.verdict, report.facts
     whole = JsonReport(
         schema_version=SCHEMA_VERSION,
@@ -68,6 +67,12 @@ def write(report: Report) -> str:
         slo=facts.slo,
         **{name: getattr(verdict, name) for name in verdict.__struct_fields__ if name in JsonReport.__struct_fields__},
     )
+    return indented(whole)
+
+
+def indented(whole: object) -> str:
+    """Any object as indented JSON. A number that is not finite becomes null, and characters that could steer a terminal
+    are written as escapes, since JSON is looked at there too."""
     text = msgspec.json.format(msgspec.json.encode(whole), indent=2).decode() + "\n"
     return re.sub(r"[^\n -~]", _escape_unprintable, text)
 

@@ -21,7 +21,7 @@ def escape(text: str) -> str:
     """
     escaped = re.sub(r"([\\`*_\[\]|<>~&$#])", r"\\\1", clean(text, 600))
     escaped = escaped.replace("://", r"\://").replace("www.", r"www\.").replace("@", "&#64;")
-    return re.sub(r"^(\d+)([.)])|^([-+=])", r"\1\\\2\3", escaped)
+    return re.sub(r"^(\d+)([.)])(?=\s|$)|^([-+=])", r"\1\\\2\3", escaped)
 
 
 def write(report: Report) -> str:
