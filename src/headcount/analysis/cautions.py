@@ -18,7 +18,7 @@ from headcount.records import Level, Sample
 from headcount.slo import Clause
 from headcount.stats.quantile import quantile
 
-__all__ = ["CHECKS", "Evidence", "cautions_of"]
+__all__ = ["CHECKS", "Evidence", "buffered_stream", "cautions_of", "client_lag", "errors", "littles_law", "send_delay"]
 
 
 class Evidence(msgspec.Struct, frozen=True):

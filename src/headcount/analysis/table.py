@@ -16,7 +16,7 @@ from headcount.metrics import e2e_s, max_chunk_gap_s, send_delay_s, ttft_s
 from headcount.records import Request
 from headcount.slo import Clause, meets
 
-__all__ = ["RequestTable", "Rows"]
+__all__ = ["Flags", "Floats", "Integers", "RequestTable", "Rows"]
 
 Floats = npt.NDArray[np.floating[Any]]
 Integers = npt.NDArray[np.integer[Any]]

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-__all__ = ["Choice", "Chunk", "Delta", "decode", "error_text", "is_context_overflow"]
+__all__ = ["ABORTED", "Choice", "Chunk", "Delta", "decode", "error_text", "is_context_overflow"]
 
 ABORTED = frozenset({"error", "abort", "aborted", "cancelled"})
 """Finish reasons by which a server says that it gave up."""

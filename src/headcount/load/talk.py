@@ -19,7 +19,7 @@ from headcount.records import Conversation, Message, Prompt, Reply, Request, Sta
 from headcount.virtual import clock
 from headcount.workload.history import fits, text_tokens
 
-__all__ = ["Talker"]
+__all__ = ["Press", "Talker"]
 
 PAUSE_AFTER_ERROR_S = 1.0
 """The least a person waits after a failed answer: a dead server must not be hammered by people without think time."""

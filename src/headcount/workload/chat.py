@@ -21,7 +21,7 @@ from headcount.workload.streams import number_of, random_stream
 from headcount.workload.table import nearest
 from headcount.workload.text import LANGUAGES, Language, opening, write
 
-__all__ = ["Chat"]
+__all__ = ["Chat", "StageOptions"]
 
 PEOPLE_MAX = 2**20
 """People of one level have numbers below this; conversation numbers lie above it in the opening's number."""

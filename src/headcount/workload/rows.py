@@ -18,7 +18,7 @@ import msgspec
 
 from headcount.errors import ScenarioError
 
-__all__ = ["Rows", "Spoken", "TraceRow", "read_conversations", "read_trace"]
+__all__ = ["BLOCK_TOKENS", "BadRowError", "Rows", "Spoken", "TraceRow", "read_conversations", "read_trace"]
 
 T = TypeVar("T")
 

@@ -21,6 +21,7 @@ __all__ = [
     "Spread",
     "Uniform",
     "check",
+    "count_quantile",
     "draw",
     "draw_count",
     "mean",

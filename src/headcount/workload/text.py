@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from headcount.workload import english, korean
 
-__all__ = ["LANGUAGES", "Language", "language_of", "opening", "write"]
+__all__ = ["LANGUAGES", "Language", "language_of", "opening", "size", "spell", "write"]
 
 HANGUL_SHARE = 0.2
 """From this share of Korean letters on a text counts as Korean: code and names in it stay Latin."""
