@@ -16,7 +16,7 @@ SHOWN_CHARS = 160
 def preview_text(seen: Preview) -> str:
     """People, lengths, what is asked of the server, and a few conversations."""
     lines = [
-        f"{seen.users} people send {number(seen.requests, 9)} requests in {seen.seconds:g} s, "
+        f"{seen.users} people send {number(seen.requests, 9)} requests in {seen.span_s:g} s, "
         "were each answer to begin after half a second and be written at 20 tokens/s",
         f"{'personas':<14}{_shares(seen.personas)}",
         f"{'models':<14}{_shares(seen.models, nameless='the engine’s own')}",

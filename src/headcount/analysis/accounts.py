@@ -12,7 +12,7 @@ def accounts(active_users: int, active_share: float, risk: float = 0.01) -> int:
     when each is active in the busy hour with probability ``active_share``, independently.
 
     >>> accounts(30, 0.1)
-    206
+    200
     """
     low, high = active_users, active_users + 1
     while binomial_sf(active_users, high, active_share) <= risk:

@@ -207,6 +207,8 @@ def _ollama_line(said: dict[str, Any]) -> Chunk:
     chunk = Chunk(choices=[Choice(delta=delta, text=said.get("response"), finish_reason=reason)])
     if reason is not None:
         chunk.usage = {"prompt_tokens": said.get("prompt_eval_count"), "completion_tokens": said.get("eval_count")}
-        took_ns = {"prompt_ms": said.get("prompt_eval_duration"), "predicted_ms": said.get("eval_duration")}
-        chunk.timings = {k: ns / 1e6 for k, ns in took_ns.items() if isinstance(ns, int | float)}
+        took = {"prompt_ms": said.get("prompt_eval_duration"), "predicted_ms": said.get("eval_duration")}
+        chunk.timings = {
+            k: nanoseconds / 1e6 for k, nanoseconds in took.items() if isinstance(nanoseconds, int | float)
+        }
     return chunk

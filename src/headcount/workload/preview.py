@@ -21,7 +21,7 @@ class Preview(msgspec.Struct, frozen=True):
     """One minute of ``users`` people at an assumed speed of the server."""
 
     users: int
-    seconds: float
+    span_s: float
     requests: int
     personas: dict[str, int]
     """People by persona; so are the next three."""
@@ -42,19 +42,19 @@ class Preview(msgspec.Struct, frozen=True):
     @property
     def prompt_tokens_per_s(self) -> float:
         """Prompt tokens asked of the server, were nothing cached."""
-        return sum(self.prompt_tokens) / self.seconds
+        return sum(self.prompt_tokens) / self.span_s
 
     @property
     def output_tokens_per_s(self) -> float:
         """Output tokens asked of the server."""
-        return sum(self.output_tokens) / self.seconds
+        return sum(self.output_tokens) / self.span_s
 
 
 def preview(
     workload: Workload,
     users: int,
     *,
-    seconds: float = 60.0,
+    span_s: float = 60.0,
     ttft_s: float = 0.5,
     user_tokens_per_s: float = 20.0,
     stream: str = "level 0",
@@ -67,13 +67,13 @@ def preview(
         talks = workload.conversations(person, stream)
         first = next(talks)
         firsts.append(first)
-        began_s = seconds * person / users
+        began_s = span_s * person / users
         talking = _instants(itertools.chain([first], talks), ttft_s, user_tokens_per_s)
         # everybody is in the middle of something: the minute begins at a different point of each person's talks
-        sent += _between(talking, began_s, began_s + seconds)
+        sent += _between(talking, began_s, began_s + span_s)
     return Preview(
         users=users,
-        seconds=seconds,
+        span_s=span_s,
         requests=len(sent),
         personas=_counted(first.persona for first in firsts),
         models=_counted(first.model or "" for first in firsts),
