@@ -21,6 +21,13 @@ def test_one_failed_repeat_decides_the_row() -> None:
     assert (row.decision, row.agreeing, row.repeats) == ("fails", 1, 3)
 
 
+def test_a_repeat_too_short_to_tell_takes_no_hold_away() -> None:
+    """Undecided is no evidence; how many held of how many stays visible."""
+    (row,) = level_rows(altered(levels=(level(0, 8, "undecided"), level(1, 8), level(2, 8))))
+
+    assert (row.decision, row.agreeing, row.repeats) == ("holds", 2, 3)
+
+
 def test_a_void_repeat_counts_only_when_all_are_void() -> None:
     """A voided level says nothing about its people."""
     (row,) = level_rows(altered(levels=(level(0, 8, "void"), level(1, 8))))

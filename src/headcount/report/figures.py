@@ -77,6 +77,8 @@ class Figure(TypedDict):
     names: list[str]
     """What each point is called; empty where x says it."""
     can_log: bool
+    view_until: float
+    """Where the x axis ends at first; what lies beyond is seen on a double click. 0 for all."""
 
 
 def people_figures(verdict: Verdict, facts: RunFacts, _: Words) -> list[Figure]:
@@ -122,7 +124,7 @@ _Thinned = dict[tuple[str, str], dict[float, float]]
 def _figure(key: str, title: str, caption: str, x_label: str, x_unit: str, x: Sequence[float]) -> Figure:
     return Figure(
         key=key, title=title, caption=caption, x_label=x_label, x_unit=x_unit, x=list(x),
-        lines=[], rules=[], spans=[], band=[], names=[], can_log=False,
+        lines=[], rules=[], spans=[], band=[], names=[], can_log=False, view_until=0.0,
     )  # fmt: skip
 
 
@@ -137,6 +139,8 @@ def _by_people(key: str, title: str, caption: str, rows: list[Row], verdict: Ver
     if verdict.limit_users:
         label = _("limit {n}").format(n=verdict.limit_users)
         figure["rules"].append(Rule(across=False, at=verdict.limit_users, label=label, right=False))
+        # A search tries numbers far beyond the limit; what matters lies around it.
+        figure["view_until"] = 2.0 * max(verdict.limit_users, verdict.fails_at_users or 0)
     if verdict.limit_interval_users is not None:
         low, high = verdict.limit_interval_users
         figure["spans"].append(Span(begin=low, end=high, label=_("95 % interval")))

@@ -46,6 +46,7 @@ def write(report: Report) -> str:
         **_levels(report, _),
         "tables": tables.tables(verdict, traffic, _),
         "provenance": tables.provenance(facts, _),
+        "server_details": tables.server_details(facts),
         "definitions": tables.definitions(_),
     }
     return page("report.html.j2", report.language, figures, said)
@@ -72,7 +73,7 @@ def _answer(report: Report, _: Words) -> dict[str, Any]:
         "sure": outline.sure_lines(verdict, _),
         "cause_name": outline.cause_name(verdict.cause, _),
         "cause": [clean(text, 600) for text in outline.cause_lines(verdict, _)],
-        "advice": [clean(_(text), 600) for text in verdict.advice],
+        "advice": [clean(text, 600) for text in outline.next_steps(verdict, _)],
         "cautions": [
             {"sentence": clean(_(one.sentence), 600), "remedy": clean(_(one.remedy), 600), "fatal": one.fatal}
             for one in cautions

@@ -26,6 +26,7 @@ __all__ = [
     "headings",
     "headroom",
     "marks",
+    "next_steps",
     "promise",
     "promises",
     "sure_lines",
@@ -197,6 +198,15 @@ def cause_lines(verdict: Verdict, _: Words) -> list[str]:
     if verdict.fails_at_users is not None:
         lines.append(_fails_at(verdict, verdict.fails_at_users, _) + ".")
     return lines
+
+
+def next_steps(verdict: Verdict, _: Words) -> list[str]:
+    """The analysis's advice, or what is always right."""
+    if verdict.advice:
+        return [_(text) for text in verdict.advice]
+    if verdict.trusted and verdict.recommended_users:
+        return [_("Measure again after a change of model, engine, settings or hardware.")]
+    return [_("Mend what the cautions name, then measure again.")] if verdict.cautions else []
 
 
 def _limit(verdict: Verdict, limit_users: int, _: Words) -> str:

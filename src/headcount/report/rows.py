@@ -22,7 +22,7 @@ class Row(msgspec.Struct, frozen=True):
     level: LevelSummary
     """The repeat that is shown: of those that made the decision, the one with the most misses."""
     decision: str
-    """``fails`` when any repeat failed, else ``undecided`` when any was, else ``holds``; ``void`` when all are."""
+    """``fails`` when any repeat failed, else ``holds`` when any held, else ``undecided``; ``void`` when all are."""
     agreeing: int
     """How many repeats decided so."""
     repeats: int
@@ -68,7 +68,7 @@ def _strain(clause: ClauseResult) -> float:
 def _row(repeats: list[LevelSummary]) -> Row:
     valid = [level for level in repeats if level.decision != "void"] or repeats
     decisions = [level.decision for level in valid]
-    decision = next(one for one in ("fails", "undecided", "holds", "void") if one in decisions)
+    decision = next(one for one in ("fails", "holds", "undecided", "void") if one in decisions)
     deciding = [level for level in valid if level.decision == decision]
 
     def strain(level: LevelSummary) -> float:

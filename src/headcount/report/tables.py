@@ -6,12 +6,12 @@ import msgspec
 
 from headcount.analysis.conclusions import LevelSummary, Quantiles, Verdict
 from headcount.records import RunFacts
-from headcount.report.format import clean, duration, number, percent, seconds, tokens_per_s
+from headcount.report.format import clean, duration, moment, number, percent, seconds, tokens_per_s
 from headcount.report.outline import promise, promises
 from headcount.report.traffic import Traffic
 from headcount.report.words import Words
 
-__all__ = ["Table", "definitions", "provenance", "tables"]
+__all__ = ["Table", "definitions", "provenance", "server_details", "tables"]
 
 
 class Table(msgspec.Struct, frozen=True):
@@ -44,7 +44,6 @@ def provenance(facts: RunFacts, _: Words) -> list[tuple[str, str]]:
         (_("KV cache"), f"{engine.kv_pool_tokens:,} tokens" if engine.kv_pool_tokens else None),
         (_("adapters"), ", ".join(engine.adapters)),
         (_("server metrics"), engine.metrics),
-        *((clean(key, 60), value) for key, value in sorted(engine.details.items())),
     ]
     for gpu in facts.gpus:
         memory = f"{gpu.memory_total_bytes / 2**30:.0f} GiB" if gpu.memory_total_bytes else None
@@ -53,14 +52,23 @@ def provenance(facts: RunFacts, _: Words) -> list[tuple[str, str]]:
         lines.append((_("GPU"), ", ".join(filter(None, [gpu.name, memory, power, driver]))))
     lines += [
         (_("service level"), promises(facts, _)),
-        (_("begun"), facts.started_utc),
+        (_("begun"), moment(facts.started_utc)),
         (_("verb"), facts.verb),
         (_("seed"), facts.seed),
         ("headcount", f"{facts.headcount_version}, run format {facts.format_version}"),
-        *((clean(key, 60), value) for key, value in sorted(facts.client.items())),
+        *sorted(facts.client.items()),
         *((_("note"), note) for note in facts.notes),
     ]
-    return [(name, clean(str(value))) for name, value in lines if value not in (None, "", (), {})]
+    return _told(lines)
+
+
+def server_details(facts: RunFacts) -> list[tuple[str, str]]:
+    """Whatever else the server said of itself, by its own names."""
+    return _told(list(facts.engine.details.items()))
+
+
+def _told(lines: list[tuple[str, object]]) -> list[tuple[str, str]]:
+    return [(clean(name, 60), clean(str(value))) for name, value in lines if value not in (None, "", (), {}, [])]
 
 
 def definitions(_: Words) -> list[tuple[str, str]]:
@@ -83,16 +91,22 @@ def definitions(_: Words) -> list[tuple[str, str]]:
 
 
 def _groups(traffic: Traffic | None, _: Words) -> Table:
+    """Columns of names stand only where there are any."""
     groups = traffic.groups if traffic is not None else ()
-    headings = [_("persona"), _("model"), _("adapter"), "n", _("errors"), "TTFT p50", "TTFT p95"]
-    headings += [_("answer p50"), _("answer p95"), _("tokens/s per person")]
+    named = {_("persona"): "persona", _("model"): "model", _("adapter"): "adapter"}
+    named = {heading: field for heading, field in named.items() if any(getattr(one, field) for one in groups)}
+    headings = [*named, "n", _("errors"), "TTFT p50", "TTFT p95", _("answer p50"), _("answer p95"), _("per person")]
     rows = [
-        [clean(one.persona, 60), clean(one.model, 80), clean(one.adapter, 80), f"{one.n:,}", f"{one.n_errors:,}"]
-        + [seconds(value) for value in (one.ttft_p50_s, one.ttft_p95_s, one.e2e_p50_s, one.e2e_p95_s)]
-        + [tokens_per_s(one.user_tokens_per_s)]
+        [
+            *(clean(getattr(one, field), 80) for field in named.values()),
+            f"{one.n:,}",
+            f"{one.n_errors:,}",
+            *map(seconds, (one.ttft_p50_s, one.ttft_p95_s, one.e2e_p50_s, one.e2e_p95_s)),
+            tokens_per_s(one.user_tokens_per_s),
+        ]
         for one in groups
     ]
-    return Table(_("By persona and adapter, over all levels"), headings, rows, headings[:3], folded=False)
+    return Table(_("By persona and adapter, over all levels"), headings, rows, list(named), folded=False)
 
 
 def _levels(levels: tuple[LevelSummary, ...], _: Words) -> Table:

@@ -126,6 +126,8 @@
     const data = [plot.figure.x, ...plot.figure.lines.map((line) => line.values)];
     plot.u = new uPlot(options(plot.figure, width, plot.log, plot.hidden, plot.legend), data, plot.place);
     plot.width = width;
+    const until = plot.figure.view_until;
+    if (until && plot.figure.x.at(-1) > until && plot.figure.x.filter((x) => x <= until).length > 1) plot.u.setScale("x", { min: 0, max: until });
     plot.legend.querySelectorAll(".u-series").forEach((row, i) => {
       if (i === 0) return;
       const name = row.querySelector(".u-label");
