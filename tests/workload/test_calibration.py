@@ -1,32 +1,61 @@
 """Calibration, history and preview: pure rules with known answers."""
 
+from collections import Counter
+
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headcount.records import Turn
-from headcount.workload import make_workload
-from headcount.workload.calibration import calibration_texts, fit_token_cost
+from headcount.workload import make_workload, settle
+from headcount.workload.calibration import calibration_texts, token_cost
 from headcount.workload.history import fits, stopped_growing
 from headcount.workload.preview import preview
 
 
-@given(per_word=st.floats(0.5, 5), overhead=st.floats(0, 300), seed=st.integers(0, 99))
-def test_the_cost_of_a_word_is_found(per_word: float, overhead: float, seed: int) -> None:
-    """Counts that are a line, rounded, give it back within 2 %."""
-    words = [len(text.split()) for text in calibration_texts("korean", seed)]
-    cost = fit_token_cost([(w, round(overhead + per_word * w)) for w in words])
+@settings(max_examples=20)
+@given(per_word=st.floats(0.8, 9), overhead=st.integers(0, 300), seed=st.integers(0, 99))
+def test_the_cost_of_a_word_is_found(per_word: float, overhead: int, seed: int) -> None:
+    """Counts that are proportional to words, rounded, give the cost back within 2 %."""
+    words = [len(one.text.split()) for one in calibration_texts(make_workload({}, seed))]
+    cost = token_cost(overhead + 1, [(w, overhead + round(per_word * w)) for w in words])
 
     assert cost is not None
     assert cost.tokens_per_word == pytest.approx(per_word, rel=0.02)
-    assert cost.overhead_tokens == pytest.approx(overhead, abs=1.5)
+    assert cost.overhead_tokens == overhead
     assert cost.residual_fraction < 0.1
 
 
-@pytest.mark.parametrize("counted", [[], [(20, 30)], [(20, 30), (20, 31)], [(20, 100), (200, 10)], [(20, 0), (40, 0)]])
+@pytest.mark.parametrize("counted", [[], [(20, 30)], [(20, 31), (200, 31)], [(20, 0), (40, 0)]])
 def test_what_tells_nothing_gives_none(counted: list[tuple[int, int]]) -> None:
-    """One length, or tokens that do not grow with the words: no cost is invented."""
-    assert fit_token_cost(counted) is None
+    """No text, or counts that are the template's alone: no cost is invented."""
+    assert token_cost(31, counted) is None
+
+
+def test_calibration_fits_a_small_context() -> None:
+    """Even a vocabulary that spells every Korean letter in bytes takes the longest text into 1,024 tokens."""
+    texts = calibration_texts(make_workload({"kind": "document", "languages": "korean"}, 1), 1024)
+
+    assert max(len(one.text.split()) for one in texts) * 9 < 1024
+
+
+def test_every_language_and_model_is_calibrated() -> None:
+    """A dozen texts of each, under the key that a calibrated table uses."""
+    table = {"languages": {"english": 1, "korean": 1}, "models": ["small", "large"]}
+    texts = calibration_texts(make_workload(table, 1))
+
+    assert Counter(one.key for one in texts) == dict.fromkeys(
+        ["english@small", "english@large", "korean@small", "korean@large"], 12
+    )
+    assert {one.model for one in texts if one.key == "korean@large"} == {"large"}
+
+
+def test_a_second_round_speaks_as_long_as_planned() -> None:
+    """With a cost of 9 tokens a word the texts become as short as they will be."""
+    table: dict[str, object] = {"languages": "korean"}
+    texts = calibration_texts(make_workload(settle(table, tokens_per_word={"korean": 9.0}), 1))
+
+    assert max(len(one.text.split()) for one in texts) <= 28
 
 
 def test_a_conversation_ends_before_the_context_does() -> None:

@@ -188,7 +188,7 @@ json_values = st.recursive(
 )  # fmt: skip
 
 
-@given(values=st.lists(json_values, min_size=1, max_size=4))
+@given(values=st.lists(json_values, min_size=2, max_size=4))
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=200)
 def test_any_json_gives_rows_or_a_sentence(tmp_path: Path, values: list[Any]) -> None:
     """The same for well-formed JSON with everything in the wrong place."""

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from headcount.scenario import encode_scenario, load_scenario, parse_scenario
-from headcount.workload import make_workload, settle
+from headcount.workload import PRESETS, WORKLOADS, make_workload, settle
 from headcount.workload.arrivals import Finite, Replayed, Synchronised
 from headcount.workload.preview import preview
 
@@ -69,3 +69,11 @@ def test_special_arrivals_are_what_they_say() -> None:
     assert trace.arrivals == Replayed(speed=2.0)
     assert Path(str(trace.workload["file"])) == FOLDER / "data" / "sample-trace.jsonl"
     assert tomllib.loads((FOLDER / "trace.toml").read_text())["workload"]["file"] == "data/sample-trace.jsonl"
+
+
+def test_every_kind_is_explained() -> None:
+    """The page on workloads names each ready persona, each kind and each way to arrive."""
+    page = (FOLDER.parent / "docs" / "explanation" / "workloads.md").read_text()
+    kinds = (*PRESETS, *WORKLOADS, "closed", "finite", "open", "synchronised", "trace")
+
+    assert [kind for kind in kinds if f"`{kind}`" not in page and f'kind = "{kind}"' not in page] == []

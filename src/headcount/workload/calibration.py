@@ -1,58 +1,75 @@
 """What a word costs in the server's tokens, learned from its own counts: no tokenizer needed.
 
-Pure: texts to send, and a line through what came back.
+Pure: texts to send, and what their counts tell. Two rounds, the second with what the first found, since short texts
+of a vocabulary cost other than long ones, and only the second round's texts have the lengths that are sent later.
 """
 
 from __future__ import annotations
 
-import itertools
+from collections import Counter
 from collections.abc import Sequence
-from statistics import StatisticsError, fmean, linear_regression
 
 import msgspec
 
-from headcount.workload.streams import number_of, random_stream
-from headcount.workload.text import LANGUAGES, opening, write
+from headcount.workload import Workload
 
-__all__ = ["TokenCost", "calibration_texts", "fit_token_cost"]
+__all__ = ["PROBE", "CalibrationText", "TokenCost", "calibration_texts", "token_cost"]
 
-SHORT_WORDS, LONG_WORDS, EACH = 20, 240, 3
+PROBE = "Hi"
+"""One token in any vocabulary: sent alone, all but one of its prompt tokens are the server's template."""
+
+EACH = 12
+PEOPLE = 200
+LONGEST_WORDS = 160
+MOST_TOKENS_PER_WORD = 12
+"""Of a vocabulary that knows no Korean: even then the longest text fits the context."""
+
+
+class CalibrationText(msgspec.Struct, frozen=True):
+    """One message to send alone."""
+
+    key: str
+    """``english``, or ``english@MODEL`` where the workload names a model: a key of ``tokens_per_word``."""
+    model: str | None
+    text: str
 
 
 class TokenCost(msgspec.Struct, frozen=True):
     """prompt tokens = overhead_tokens + words x tokens_per_word, for one language and model."""
 
     tokens_per_word: float
-    overhead_tokens: float
-    """What the server's template adds to a conversation of one message; never below 0."""
+    overhead_tokens: int
+    """What the server's template adds to a conversation of one message."""
     residual_fraction: float
-    """The largest distance of a measured count from the line, as a share of the count."""
+    """The largest distance of one text's count from the plan, as a share of the plan; short texts vary most."""
 
 
-def calibration_texts(language: str, seed: int) -> tuple[str, ...]:
-    """Short and long texts whose prompt tokens tell the cost of a word; made as those that are sent later."""
-    spoken = LANGUAGES[language]
-    rng = random_stream(seed, "calibration", language)
-    offset = number_of(seed, "calibration", language, "openings")
-    lengths = itertools.chain.from_iterable(itertools.repeat((SHORT_WORDS, LONG_WORDS), EACH))
-    return tuple(write(spoken, words, rng, opening(spoken, i, offset)) for i, words in enumerate(lengths))
+def calibration_texts(workload: Workload, context_tokens: int | None = None) -> tuple[CalibrationText, ...]:
+    """The first words of a dozen people of each language and model, as long as they will be sent, or cut to what
+    certainly fits. None of them is sent again later. Empty when nothing is planned by words (real data)."""
+    most = max(12, min(LONGEST_WORDS, (context_tokens or 4096) // MOST_TOKENS_PER_WORD))
+    found: Counter[str] = Counter()
+    texts = []
+    for person in range(PEOPLE):
+        talk = next(workload.conversations(person, "calibration"))
+        key = f"{talk.language}@{talk.model}" if talk.model else talk.language
+        if found[key] < EACH and talk.turns[0].planned_prompt_tokens is not None:
+            found[key] += 1
+            texts.append(CalibrationText(key, talk.model, " ".join(talk.turns[0].text.split()[:most])))
+    return tuple(texts)
 
 
-def fit_token_cost(counted: Sequence[tuple[int, int]]) -> TokenCost | None:
-    """The cost from pairs (words of one message, the server's prompt tokens).
+def token_cost(probe_tokens: int, counted: Sequence[tuple[int, int]]) -> TokenCost | None:
+    """The cost, from the prompt tokens of ``PROBE`` and pairs (words of a text, its prompt tokens).
 
-    None when it cannot be told: fewer than two different lengths, or tokens that do not grow with the words
-    (a server that does not count, or truncates).
+    A ratio of sums, not a line: a line's slope would carry what openings cost into texts of other lengths.
+    None when the counts tell nothing: none, or no more tokens than the probe has (a server that does not count).
     """
-    words = [float(pair[0]) for pair in counted]
-    tokens = [float(pair[1]) for pair in counted]
-    try:
-        per_word, overhead = linear_regression(words, tokens)
-    except StatisticsError:
+    overhead_tokens = max(0, probe_tokens - 1)
+    words = sum(pair[0] for pair in counted)
+    tokens = sum(pair[1] - overhead_tokens for pair in counted)
+    if not words or tokens <= len(counted):
         return None
-    if overhead < 0:
-        per_word, overhead = fmean(tokens) / fmean(words), 0.0
-    if per_word <= 0:
-        return None
-    misses = (abs(overhead + per_word * w - t) / t for w, t in zip(words, tokens, strict=True) if t)
-    return TokenCost(per_word, overhead, max(misses, default=0.0))
+    per_word = tokens / words
+    misses = (abs((count - overhead_tokens) / (per_word * length) - 1) for length, count in counted)
+    return TokenCost(per_word, overhead_tokens, max(misses))
