@@ -173,7 +173,7 @@ class Session:
             purpose=plan.purpose,
             rate_per_s=self._rates_per_s()[position] if isinstance(arrivals, Open) else None,
             spread_s=0.0 if together else self._turn_cycle_s(plan.users),
-            conversations_each=arrivals.conversations_at(position) if isinstance(arrivals, Finite) else None,
+            conversations_each=_conversations_each(arrivals, position),
             processes=self._fleet.processes,
         )
 
@@ -278,3 +278,10 @@ class Session:
             gauges = await self._engine.gauges()
             at_s = self._at_s()
             self.take_samples([Sample(at_s, name, value) for name, value in gauges.items()])
+
+
+def _conversations_each(arrivals: ArrivalPlan, position: int) -> int | None:
+    """After how many conversations each person of the level in this position leaves; None when nobody does."""
+    if isinstance(arrivals, Finite):
+        return arrivals.conversations_at(position)
+    return 1 if isinstance(arrivals, Open | Replayed) else None

@@ -145,6 +145,11 @@ class ProcessFleet:
         return len(self._workers)
 
     @property
+    def pids(self) -> tuple[int, ...]:
+        """Of the processes that were started."""
+        return tuple(worker.pid for worker in self._workers if worker.pid is not None)
+
+    @property
     def lost(self) -> str:
         """The first process that died, in words."""
         return next((worker.lost for worker in self._workers if worker.lost), "")
@@ -163,7 +168,7 @@ class ProcessFleet:
                 f"and this machine allows {allowed:,}",
                 f"raise the limit (ulimit -Hn {needed}), use more load processes, or ask for fewer people",
             )
-        order = Order(connections=share)
+        order = Order(connect=share)
         await asyncio.gather(*(w.obey(order, "connected", CONNECT_TIMEOUT_S) for w in self._workers))
 
     async def begin(self, level: Level) -> None:
@@ -211,6 +216,10 @@ class _Worker:
         self._heard: dict[str, asyncio.Event] = {kind: asyncio.Event() for kind in kinds}
         self._closing = False
         self.lost = ""
+
+    @property
+    def pid(self) -> int | None:
+        return self._process.pid if self._process is not None else None
 
     async def open(self) -> None:
         self._process = await asyncio.create_subprocess_exec(

@@ -44,11 +44,11 @@ class Setup(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Order(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Open so many connections for a level that comes, begin it, or (both missing) stop the one that runs."""
+    """Open connections for a level to come, begin it, or stop it (the other two None)."""
 
+    connect: int | None = None
+    """How many connections to hold ready."""
     begin: Level | None = None
-    connections: int = 0
-    """How many connections to hold ready before the level begins."""
 
 
 class Event(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -66,8 +66,8 @@ async def _serve() -> None:
             order = msgspec.json.decode(line, type=Order)
             if order.begin is not None:
                 await crew.begin(order.begin)
-            elif order.connections:
-                await crew.connect(order.connections)
+            elif order.connect is not None:
+                await crew.connect(order.connect)
             else:
                 await crew.stop()
         await crew.close()
