@@ -19,12 +19,12 @@ from typing import Any
 import msgspec
 
 from headcount import virtual
-from headcount.analysis.conclusions import LevelSummary, Verdict
+from headcount.analysis.conclusions import LevelSummary, Limits, Verdict
 from headcount.analysis.fingerprint import changes
 from headcount.analysis.search import estimate_s
 from headcount.demo import EmbeddedEngine
 from headcount.errors import RunError
-from headcount.load.fleet import Fleet, LocalFleet, ProcessFleet
+from headcount.load.fleet import Fleet, LocalFleet, ProcessFleet, most_connections, refuse_beyond_descriptors
 from headcount.load.orders import Setup
 from headcount.preflight import Ready, reach
 from headcount.records import FORMAT_VERSION, EngineFacts, Gpu, RunFacts
@@ -133,7 +133,9 @@ class _Measurement:
 
     async def _measure(self, ready: Ready) -> Outcome | None:
         scenario = self._scenario
-        limits = limits_of(scenario)
+        limits = (
+            limits_of(scenario) if self._simulated else _within_descriptors(limits_of(scenario), scenario.processes)
+        )
         workload = make_workload(scenario.workload, scenario.seed)
         estimate = estimate_s(limits, workload.expected())
         if not self._agree(Intent(scenario, ready.facts, estimate, ready.notes, self._simulated)):
@@ -223,6 +225,14 @@ class _Measurement:
             client=_client_facts(self._scenario.processes),
             notes=ready.notes,
         )
+
+
+def _within_descriptors(limits: Limits, processes: int) -> Limits:
+    """No search goes beyond what the limit of open files allows; raises ``ScenarioError`` for fixed levels that do."""
+    if limits.levels:
+        refuse_beyond_descriptors(max(limits.levels), processes)
+    refuse_beyond_descriptors(1, processes)
+    return msgspec.structs.replace(limits, max_users=min(limits.max_users, most_connections(processes)))
 
 
 def _client_facts(processes: int) -> dict[str, Any]:

@@ -22,7 +22,15 @@ from headcount.load.descriptors import descriptor_limit
 from headcount.load.orders import EVENT, REQUEST, Event, Order, Setup
 from headcount.records import Level, Sample
 
-__all__ = ["Fleet", "LinesSink", "LocalFleet", "ProcessFleet", "SamplesSink"]
+__all__ = [
+    "Fleet",
+    "LinesSink",
+    "LocalFleet",
+    "ProcessFleet",
+    "SamplesSink",
+    "most_connections",
+    "refuse_beyond_descriptors",
+]
 
 LinesSink = Callable[[int, bytes], None]
 """Gets the number of a load process and whole JSON lines of requests, as they will lie in the run folder."""
@@ -160,14 +168,8 @@ class ProcessFleet:
 
     async def connect(self, connections: int) -> None:
         """Every process opens its share."""
-        share = -(-connections // len(self._workers))
-        needed, allowed = descriptors_needed(share), descriptor_limit()
-        if needed > allowed:
-            raise ScenarioError(
-                f"{connections} connections need {needed:,} open files in each of {self.processes} load processes, "
-                f"and this machine allows {allowed:,}",
-                f"raise the limit (ulimit -Hn {needed}), use more load processes, or ask for fewer people",
-            )
+        refuse_beyond_descriptors(connections, self.processes)
+        share = -(-connections // self.processes)
         order = Order(connect=share)
         await asyncio.gather(*(w.obey(order, "connected", CONNECT_TIMEOUT_S) for w in self._workers))
 
@@ -300,6 +302,22 @@ class _Worker:
         if not self._closing:
             status = await self._process.wait()
             self._lose(f"load process {self._setup.process} ended by itself (status {status})")
+
+
+def most_connections(processes: int) -> int:
+    """How many this machine's limit of open files leaves to so many load processes."""
+    return processes * max(0, descriptor_limit() - descriptors_needed(0))
+
+
+def refuse_beyond_descriptors(connections: int, processes: int) -> None:
+    """Raises ``ScenarioError`` with the limit needed when so many connections cannot stand."""
+    if connections > most_connections(processes):
+        needed = descriptors_needed(-(-connections // processes))
+        raise ScenarioError(
+            f"{connections:,} people need {needed:,} open files in each of {processes} load processes, "
+            f"and this machine allows {descriptor_limit():,}",
+            f"raise the limit (ulimit -Hn {needed}), use more load processes, or ask for fewer people",
+        )
 
 
 def _cores() -> int:
