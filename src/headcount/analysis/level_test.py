@@ -28,7 +28,7 @@ CONFIRM_ERROR = 0.35
 """Of one visit that confirms: three that must all hold are wrong together at most 0.35 ** 3 = 4.3 % of the time."""
 MAX_BLOCKS = 16
 """More blocks than this are merged: longer ones see more of the dependence."""
-PRIOR_DISPERSION, PRIOR_BLOCKS = 2.0, 4.0
+PRIOR_DISPERSION, PRIOR_BLOCKS = 3.0, 4.0
 """What is believed of the dependence before it is seen; see docs/explanation/statistics.md."""
 WARMUP_CYCLES, SETTLING_GAIN = 1.0, 0.5
 """The least warm-up after everybody has started; it is prolonged when that makes the waits far less scattered."""
@@ -198,13 +198,16 @@ def _dispersion(
     """How many clustered outcomes are worth one independent one, from the variance between blocks."""
     if window.blocks < 2:
         return PRIOR_DISPERSION
-    high = missed
-    if clause.metric != "errors" and missed.sum() < TAIL_SHARE * judged.sum():
-        values = inside.metric(clause.metric)
-        known = judged & ~np.isnan(values)
-        if known.any():
-            high = missed | (known & (values > np.quantile(values[known], 1.0 - TAIL_SHARE)))
+    high, nearness = missed, 1.0
+    values = inside.metric(clause.metric) if clause.metric != "errors" else np.full(len(inside), np.nan)
+    known = judged & ~np.isnan(values)
+    if known.any() and missed.sum() < TAIL_SHARE * judged.sum():
+        high = missed | (known & (values > np.quantile(values[known], 1.0 - TAIL_SHARE)))
+        nearness = 1.0 if missed.any() else max(0.0, 2.0 * float(values[known].max()) / clause.bound - 1.0)
     block = window.block_of(inside.ended_at_s)
     n = np.bincount(block[judged], minlength=window.blocks).astype(float)
     misses = np.bincount(block[judged & high], minlength=window.blocks).astype(float)
-    return overdispersion(n, misses, prior=PRIOR_DISPERSION, prior_blocks=PRIOR_BLOCKS)
+    seen = overdispersion(n, misses, prior=PRIOR_DISPERSION, prior_blocks=PRIOR_BLOCKS)
+    # Misses come in clusters because the queue makes excursions. Where none came even half way to the bound, requests
+    # are taken one by one; from there to the bound the clusters count more and more.
+    return 1.0 + (seen - 1.0) * min(1.0, nearness)

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from headcount.analysis.conclusions import ClauseResult, LevelSummary
-from headcount.stats.crossing import Crossing, crossing
+from headcount.stats.crossing import Crossing, Floats, crossing
 from headcount.stats.special import beta_cdf
 
 __all__ = ["LimitFit", "believable", "doubt", "fit_limit"]
@@ -21,6 +21,7 @@ NEAR = 0.35
 """Levels within this distance of the boundary, in the logarithm of users, count in full."""
 FAR_N = 5.0
 """What the others count for at most: they say on which side the limit lies, not how steeply the misses rise."""
+SCATTER_VISITS = 3.0
 _SIDE_PURPOSES = ("burst", "soak", "probe")
 
 
@@ -102,4 +103,18 @@ def _fit_clause(seen: list[tuple[int, ClauseResult]]) -> Crossing:
     share = min(max(seen[0][1].allowed_fraction, 1e-4), 1.0 - 1e-4)
     first = crossing(x, n, misses, share)
     weight = np.where(np.abs(x - first.quantile(0.5)) <= NEAR, 1.0, np.minimum(1.0, FAR_N / np.maximum(n, 1e-9)))
-    return crossing(x, n * weight, misses * weight, share)
+    n, misses = n * weight, misses * weight
+    local = crossing(x, n, misses, share)
+    scatter = _scatter(misses, n, local.shares(x))
+    return crossing(x, n / scatter, misses / scatter, share)
+
+
+def _scatter(misses: Floats, n: Floats, expected: Floats) -> float:
+    """How much more the visits scatter about the fit than their blocks say they should; at least 1.
+
+    Excursions longer than a visit show only here. Few visits tell little: as if ``SCATTER_VISITS`` more had scattered
+    just as they should.
+    """
+    variance = np.maximum(n * expected * (1.0 - expected), 0.25)
+    chi_square = float(((misses - n * expected) ** 2 / variance).sum())
+    return max(1.0, (SCATTER_VISITS + chi_square) / (SCATTER_VISITS + max(0.0, len(n) - 2.0)))

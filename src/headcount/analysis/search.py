@@ -24,15 +24,17 @@ LEAST_REQUESTS = 62
 """What it must show at least, to decide about a p95."""
 OVERHEAD_CYCLES = 2.25
 """What a level takes before its steady window begins: starting everybody, and warming up."""
-BRACKET_CYCLES, NEAR_CYCLES, LEAST_CYCLES = 2.5, 4.0, 2.0
-"""The steady window of a level, in turn cycles: far from the limit, near it, and at least."""
-CONFIRM_BELIEF = 0.75
-"""The candidate is the largest number that the limit reaches with this probability."""
+BRACKET_CYCLES, REFINE_CYCLES, CONFIRM_CYCLES, LEAST_CYCLES = 1.5, 4.0, 6.0, 3.0
+"""The steady window of a level, in turn cycles: far from the limit, near it, to confirm, and at least."""
+CONFIRM_BELIEF, CONFIRM_MARGIN = 0.75, 0.975
+"""The candidate is the largest number that the limit reaches with this probability, and no more than this share of
+where it probably lies: at the limit itself every other visit would break."""
 OVER_DOUBT = 0.9
 """A level is over the limit when more miss than may with this probability."""
 EASY_FRACTION = 0.4
 """A level whose waits stay below this share of their bounds is far from the limit: the next is four times as big."""
-MAX_REFINED = 4
+MIN_REFINED, MAX_REFINED = 2, 4
+"""How many levels refine before the first confirmation: at least, where there is room for them, and at most."""
 MAX_LEVELS = 60
 MAX_UNHELD = 2
 """Visits to a candidate that did not hold, after which it is given up."""
@@ -196,16 +198,29 @@ def _between(
     narrow = high - low <= 2 or high <= low * (1.0 + limits.resolution) ** 2
     candidate = _candidate(known, fit, over, limits)
     pressed = candidate is not None and _pressed(known, candidate, summaries, limits)
-    if not narrow and over - below > 1 and refined < MAX_REFINED and not pressed:
+    enough = narrow or refined >= (MIN_REFINED if pressed else MAX_REFINED)
+    if over - below > 1 and not enough:
         guess = _interpolated(known[below], known[over]) if over > 1.3 * below else fit.quantile(0.5)
         return min(max(round(guess), below + 1), over - 1), "refine"
     if candidate is None:
         return (below // 2, "bracket") if below > 1 else None
     if candidate in known and known[candidate].held >= limits.confirmations:
-        return None
+        return _onwards(known, candidate, fit, over, limits)
     if summaries[-1].users == candidate:
-        return _above(candidate, fit, limits), "refine"
+        return _meanwhile(known, candidate, fit, over, limits)
     return candidate, "confirm"
+
+
+def _onwards(
+    known: dict[int, Standing], candidate: int, fit: LimitFit, over: int, limits: Limits
+) -> tuple[int, str] | None:
+    """A candidate is confirmed: done, unless the limit may well lie further above it than the resolution."""
+    enough = max(candidate + 1.0, candidate * (1.0 + limits.resolution))
+    if fit.quantile(0.8) < enough + 1.0:
+        return None
+    tried = [s.users for s in known.values() if candidate < s.users < over and len(s.visits) >= 3]
+    users = max(candidate + 1, math.floor(fit.quantile(0.5)))
+    return (users, "confirm") if users < over and users not in tried else None
 
 
 def _interpolated(below: Standing, over: Standing) -> float:
@@ -241,7 +256,8 @@ def _candidate(known: dict[int, Standing], fit: LimitFit, over: int, limits: Lim
 
     Within the resolution of it a number that held already goes first: it needs fewer visits.
     """
-    believed = min(max(math.floor(fit.quantile(1.0 - CONFIRM_BELIEF)), 1), over - 1)
+    believed = math.floor(min(fit.quantile(1.0 - CONFIRM_BELIEF), CONFIRM_MARGIN * fit.quantile(0.5)))
+    believed = min(max(believed, 1), over - 1)
     close = min(believed - 1, math.ceil(believed / (1.0 + limits.resolution)))
     begun = [s for s in known.values() if close <= s.users <= believed and s.held and s.acceptable]
     if begun:
@@ -249,10 +265,16 @@ def _candidate(known: dict[int, Standing], fit: LimitFit, over: int, limits: Lim
     return next((u for u in range(believed, 0, -1) if u not in known or known[u].acceptable), None)
 
 
-def _above(candidate: int, fit: LimitFit, limits: Limits) -> int:
-    """What is measured between two confirmations: a level that probably fails, close by; it sharpens the fit."""
+def _meanwhile(known: dict[int, Standing], candidate: int, fit: LimitFit, over: int, limits: Limits) -> tuple[int, str]:
+    """What is measured between two confirmations of a candidate, since they must not follow each other.
+
+    A level above that probably fails, until one close by has; then the next smaller candidate, in case this one breaks.
+    """
     step = max(1, round(limits.resolution * candidate))
-    return min(max(candidate + step, round(fit.quantile(0.8))), 2 * candidate, limits.max_users)
+    below = candidate - step
+    if over <= candidate + 2 * step and below >= 1 and (below not in known or known[below].acceptable):
+        return below, "confirm"
+    return min(max(candidate + step, round(fit.quantile(0.8))), 2 * candidate, limits.max_users), "refine"
 
 
 # --- how long ---------------------------------------------------------------------------------
@@ -269,7 +291,8 @@ def _timed(users: int, purpose: str, summaries: Sequence[LevelSummary], limits: 
     if purpose == "bracket":
         wanted_s = least_s = overhead_s + BRACKET_CYCLES * cycle_s
     else:
-        wanted_s = overhead_s + cycle_s * max(NEAR_CYCLES, NEAR_REQUESTS / users)
+        cycles = CONFIRM_CYCLES if purpose == "confirm" else REFINE_CYCLES
+        wanted_s = overhead_s + cycle_s * max(cycles, NEAR_REQUESTS / users)
         visits = 2 * limits.confirmations
         wanted_s = max(least_s, min(wanted_s, left_s / visits))
     time_s = min(wanted_s, limits.level_time_s)

@@ -7,11 +7,14 @@ from collections.abc import Sequence
 
 from headcount.analysis.cause import find_cause
 from headcount.analysis.conclusions import Caution, LevelSummary, Limits, Verdict
-from headcount.analysis.limit import believable, fit_limit
+from headcount.analysis.limit import LimitFit, believable, fit_limit
 from headcount.analysis.search import next_level, standings
 from headcount.slo import Clause
 
 __all__ = ["judge"]
+
+LIKELY = 0.6
+"""Belief with which a level that was not confirmed is taken for within the limit."""
 
 
 def judge(
@@ -24,10 +27,10 @@ def judge(
     levels = tuple(summaries)
     trusted_levels = believable(levels)
     complete = next_level(levels, limits) is None and bool(levels)
-    limit, confirmations = _limit(levels)
+    fit = fit_limit(levels)
+    limit, confirmations = _limit(levels, fit, 1 if limits.levels else limits.confirmations)
     over = [s.users for s in standings(levels).values() if s.over]
     fails_at = min((users for users in over if limit is None or users > limit), default=None)
-    fit = fit_limit(levels)
     interval = fit.interval_users() if fit is not None and limit is not None else None
     if interval is not None and limit is not None:
         interval = (min(interval[0], float(limit)), max(interval[1], float(limit)))
@@ -53,16 +56,21 @@ def judge(
     )
 
 
-def _limit(levels: Sequence[LevelSummary]) -> tuple[int | None, int]:
-    """The largest level that held in every visit, with no failing level below it, and how often it held."""
+def _limit(levels: Sequence[LevelSummary], fit: LimitFit | None, confirmations: int) -> tuple[int | None, int]:
+    """The largest level that held in every repeat, with nothing over the limit below it, and how often it held.
+
+    While no level held as often as asked for: the largest measured one that is within the limit in all likelihood.
+    """
     known = standings(levels)
     over = min((s.users for s in known.values() if s.over), default=math.inf)
-    good = [s for s in known.values() if s.users < over and not s.unclear]
-    most = max((s.held for s in good), default=0)
-    if good:
-        # Fewer visits than the best confirmed level are not enough, unless nothing was confirmed twice.
-        best = max((s for s in good if s.held >= min(most, 3)), key=lambda s: s.users)
-        return best.users, best.held
+    under = [s for s in known.values() if s.users < over]
+    confirmed = [s for s in under if s.held >= confirmations and s.acceptable]
+    likely = [s for s in under if fit is not None and fit.at_least(s.users) >= LIKELY]
+    good = [s for s in under if s.doubt <= 1.0 - LIKELY and s.visits[-1].n_requests > 0]
+    for choice in (confirmed, likely, good):
+        if choice:
+            best = max(choice, key=lambda s: s.users)
+            return best.users, best.held
     return (0, 0) if 1 in known and known[1].over else (None, 0)
 
 

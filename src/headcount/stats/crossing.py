@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Crossing", "crossing"]
+__all__ = ["Crossing", "Floats", "crossing"]
 
 Floats = npt.NDArray[np.floating[Any]]
 
@@ -23,12 +23,19 @@ _GRID = 800
 
 
 class Crossing:
-    """What is believed of the crossing point: probabilities on a grid of x."""
+    """What is believed of the crossing point: probabilities on a grid of x, and the likeliest line."""
 
-    def __init__(self, x: Floats, probability: Floats) -> None:
+    def __init__(self, x: Floats, probability: Floats, likeliest: tuple[float, float], share: float) -> None:
         self.x = x
         self.probability = probability
         self._cumulative = np.cumsum(probability)
+        self._crossing, self._slope = likeliest
+        self._share = share
+
+    def shares(self, x: Floats) -> Floats:
+        """The share of misses at each x by the likeliest line."""
+        logit = math.log(self._share / (1.0 - self._share)) + self._slope * (x - self._crossing)
+        return np.asarray(1.0 / (1.0 + np.exp(-np.clip(logit, -500.0, 500.0))))
 
     def quantile(self, share: float) -> float:
         """The x below which the crossing lies with this probability."""
@@ -51,5 +58,6 @@ def crossing(x: Floats, n: Floats, misses: Floats, share: float, reach: float = 
         logit = start + _SLOPES[:, None] * (at - grid[None, :])
         # log p = -log(1 + e^-logit); log(1 - p) = -log(1 + e^logit)
         likelihood -= missed * np.logaddexp(0.0, -logit) + (count - missed) * np.logaddexp(0.0, logit)
+    slope, place = np.unravel_index(np.argmax(likelihood), likelihood.shape)
     weights = np.exp(likelihood - likelihood.max()).sum(axis=0)
-    return Crossing(grid, weights / weights.sum())
+    return Crossing(grid, weights / weights.sum(), (float(grid[place]), float(_SLOPES[slope])), share)
