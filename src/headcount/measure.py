@@ -19,14 +19,14 @@ from typing import Any
 import msgspec
 
 from headcount import virtual
-from headcount.analysis.conclusions import LevelSummary, Limits, Verdict
+from headcount.analysis.conclusions import LevelSummary, Verdict
 from headcount.analysis.fingerprint import changes
 from headcount.analysis.search import estimate_s
 from headcount.demo import EmbeddedEngine
 from headcount.errors import RunError
 from headcount.load.fleet import Fleet, LocalFleet, ProcessFleet, most_connections, refuse_beyond_descriptors
 from headcount.load.orders import Setup
-from headcount.preflight import Ready, reach
+from headcount.preflight import Ready, reach, settle_workload
 from headcount.records import FORMAT_VERSION, EngineFacts, Gpu, RunFacts
 from headcount.review import limits_of, summaries_of
 from headcount.scenario import Scenario, encode_scenario
@@ -133,13 +133,16 @@ class _Measurement:
 
     async def _measure(self, ready: Ready) -> Outcome | None:
         scenario = self._scenario
-        limits = (
-            limits_of(scenario) if self._simulated else _within_descriptors(limits_of(scenario), scenario.processes)
-        )
-        workload = make_workload(scenario.workload, scenario.seed)
-        estimate = estimate_s(limits, workload.expected())
-        if not self._agree(Intent(scenario, ready.facts, estimate, ready.notes, self._simulated)):
+        if not self._simulated:
+            scenario = self._scenario = _within_descriptors(scenario)
+        limits = limits_of(scenario)
+        expected = make_workload(scenario.workload, scenario.seed).expected()
+        intent = Intent(scenario, ready.facts, estimate_s(limits, expected), ready.notes, self._simulated)
+        if not self._agree(intent):
             return None
+        table, notes = await settle_workload(ready, scenario.workload, scenario.seed)
+        scenario = self._scenario = msgspec.structs.replace(scenario, workload=table)
+        ready = msgspec.structs.replace(ready, notes=(*ready.notes, *notes))
         sampler = (
             None if self._simulated else Sampler(open_sources(scenario.telemetry.gpu_metrics, ready.facts.address))
         )
@@ -152,7 +155,7 @@ class _Measurement:
             writer=writer,
             slo=parse_slo(scenario.slo),
             limits=limits,
-            expected=workload.expected(),
+            expected=expected,
             watcher=self._watcher,
             origin_s=origin_s,
             headroom=scenario.search.headroom,
@@ -227,12 +230,12 @@ class _Measurement:
         )
 
 
-def _within_descriptors(limits: Limits, processes: int) -> Limits:
+def _within_descriptors(scenario: Scenario) -> Scenario:
     """No search goes beyond what the limit of open files allows; raises ``ScenarioError`` for fixed levels that do."""
-    if limits.levels:
-        refuse_beyond_descriptors(max(limits.levels), processes)
-    refuse_beyond_descriptors(1, processes)
-    return msgspec.structs.replace(limits, max_users=min(limits.max_users, most_connections(processes)))
+    search, processes = scenario.search, scenario.processes
+    refuse_beyond_descriptors(max(search.levels, default=1), processes)
+    most = min(search.max_users, most_connections(processes))
+    return msgspec.structs.replace(scenario, search=msgspec.structs.replace(search, max_users=most))
 
 
 def _client_facts(processes: int) -> dict[str, Any]:

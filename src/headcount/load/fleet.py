@@ -314,7 +314,7 @@ def refuse_beyond_descriptors(connections: int, processes: int) -> None:
     if connections > most_connections(processes):
         needed = descriptors_needed(-(-connections // processes))
         raise ScenarioError(
-            f"{connections:,} people need {needed:,} open files in each of {processes} load processes, "
+            f"{connections:,} people need {needed:,} open files in each load process, "
             f"and this machine allows {descriptor_limit():,}",
             f"raise the limit (ulimit -Hn {needed}), use more load processes, or ask for fewer people",
         )
