@@ -5,6 +5,8 @@ Gives everything the session and the load processes need. Knows nothing of level
 
 from __future__ import annotations
 
+import asyncio
+from collections import defaultdict
 from typing import Any
 
 import msgspec
@@ -13,13 +15,20 @@ from headcount.engine import Engine, engine_class
 from headcount.engine.detect import detect
 from headcount.errors import ScenarioError
 from headcount.http import Client, Target
-from headcount.records import EngineFacts, Prompt
+from headcount.records import EngineFacts, Prompt, Reply
 from headcount.scenario import EngineOptions
+from headcount.workload import Workload, make_workload, settle
+from headcount.workload.calibration import PROBE, TokenCost, calibration_texts, token_cost
 
-__all__ = ["PROBE_TOKENS", "Ready", "probe", "reach", "target_of"]
+__all__ = ["PROBE_TOKENS", "Ready", "probe", "reach", "settle_workload", "target_of"]
 
 PROBE_TEXT = "Tell me in a few sentences what the sea looks like on a windy day."
 PROBE_TOKENS = 16
+CALIBRATION_ROUNDS = 2
+"""Only the second round's texts have the lengths that will be sent."""
+CALIBRATION_AT_ONCE = 4
+ADAPTER_PEOPLE = 64
+"""So many people are asked which adapter they will use."""
 
 
 class Ready(msgspec.Struct, frozen=True):
@@ -92,3 +101,64 @@ def probe(facts: EngineFacts, adapter: str | None = None) -> Prompt:
         model=facts.model,
         adapter=adapter,
     )
+
+
+# --- what a word costs -----------------------------------------------------------------------
+
+
+async def settle_workload(ready: Ready, table: dict[str, object], seed: int) -> tuple[dict[str, object], list[str]]:
+    """The workload with what only the server can tell: its adapters, and what a word costs in its tokens.
+
+    Also notes for ``run.json``. A table that says what words cost, as that of a continued run does, is believed.
+    Raises ``ScenarioError`` for an adapter that the server does not have.
+    """
+    table = settle(table, ready.facts.adapters)
+    notes = _check_adapters(ready.facts, make_workload(table, seed))
+    if "tokens_per_word" in table:
+        return table, notes
+    costs: dict[str, TokenCost] = {}
+    for _ in range(CALIBRATION_ROUNDS):
+        costs = await _token_costs(ready, make_workload(table, seed))
+        table = settle(table, tokens_per_word={key: cost.tokens_per_word for key, cost in costs.items()})
+    notes += [f"{key}: {cost.tokens_per_word:.2f} tokens a word, as the server counts" for key, cost in costs.items()]
+    return table, notes
+
+
+def _check_adapters(facts: EngineFacts, workload: Workload) -> list[str]:
+    """Refuse adapters that a server which lists its own does not list."""
+    wanted = {next(workload.conversations(person, "adapters")).adapter for person in range(ADAPTER_PEOPLE)} - {None}
+    missing = sorted(str(adapter) for adapter in wanted if adapter not in facts.adapters)
+    if missing and facts.adapters:
+        raise ScenarioError(
+            f"workload.adapters: {missing[0]!r} is not on the server", f"it has: {', '.join(facts.adapters)}"
+        )
+    return [f"adapters {', '.join(missing)}: the server does not say whether it has them"] if missing else []
+
+
+async def _token_costs(ready: Ready, workload: Workload) -> dict[str, TokenCost]:
+    """One round: texts as they will be sent, a few at a time; their prompt tokens as the server counts them."""
+    texts = calibration_texts(workload, ready.facts.context_tokens)
+    counts = await _prompt_tokens(ready, [(None, PROBE), *((text.model, text.text) for text in texts)])
+    probe_tokens, counted = counts[0], counts[1:]
+    if probe_tokens is None:
+        return {}
+    pairs: dict[str, list[tuple[int, int]]] = defaultdict(list)
+    for text, tokens in zip(texts, counted, strict=True):
+        if tokens is not None:
+            pairs[text.key].append((len(text.text.split()), tokens))
+    costs = {key: token_cost(probe_tokens, found) for key, found in pairs.items()}
+    return {key: cost for key, cost in costs.items() if cost is not None}
+
+
+async def _prompt_tokens(ready: Ready, texts: list[tuple[str | None, str]]) -> list[int | None]:
+    """What each text costs alone; None where no answer or no count came."""
+    places = asyncio.Semaphore(CALIBRATION_AT_ONCE)
+
+    async def one(model: str | None, text: str) -> int | None:
+        reply = Reply()
+        prompt = Prompt(({"role": "user", "content": text},), max_output_tokens=1, model=model or ready.facts.model)
+        async with places:
+            await ready.engine.send(prompt, reply)
+        return reply.prompt_tokens
+
+    return await asyncio.gather(*(one(model, text) for model, text in texts))
