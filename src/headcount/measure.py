@@ -153,6 +153,7 @@ class _Measurement:
             engine=ready.engine,
             fleet_of=lambda made: self._fleet(made, ready, origin_s),
             writer=writer,
+            about=facts,
             slo=parse_slo(scenario.slo),
             limits=limits,
             expected=expected,

@@ -59,6 +59,7 @@ def summaries_of(run: Run, slo: tuple[Clause, ...], *, finished_only: bool = Fal
             samples[level.index],
             slo,
             ended_at_s=level.stopped_at_s if level.stopped_at_s is not None else last_at_s.get(level.index),
+            about=run.facts,
         )
         for level in levels
     ]

@@ -21,7 +21,7 @@ from headcount.analysis.verdict import judge
 from headcount.codec import decode_level, decode_request, decode_sample, encode_level, encode_sample
 from headcount.engine import Engine
 from headcount.load.fleet import Fleet
-from headcount.records import Level, Sample
+from headcount.records import Level, RunFacts, Sample
 from headcount.slo import Clause
 from headcount.store import RunWriter
 from headcount.virtual import clock
@@ -65,6 +65,7 @@ class Session:
         engine: Engine,
         fleet_of: Callable[[Session], Fleet],
         writer: RunWriter,
+        about: RunFacts,
         slo: tuple[Clause, ...],
         limits: Limits,
         expected: Expected,
@@ -79,6 +80,7 @@ class Session:
         self._engine = engine
         self._fleet = fleet_of(self)
         self._writer = writer
+        self._about = about
         self._slo = slo
         self._limits = limits
         self._expected = expected
@@ -196,7 +198,9 @@ class Session:
         level = self._stored(
             msgspec.structs.replace(level, stopped_at_s=stopped_at_s, drained_at_s=drained_at_s, ended=ended)
         )
-        summary = summarize(level, self._table, self._samples, self._slo, ended_at_s=level.stopped_at_s)
+        summary = summarize(
+            level, self._table, self._samples, self._slo, ended_at_s=level.stopped_at_s, about=self._about
+        )
         self._current_index = None
         self._watcher.level_ended(level, summary)
         return summary
@@ -210,7 +214,7 @@ class Session:
             while True:
                 await asyncio.wait((finished, stop), timeout=look_s, return_when=asyncio.FIRST_COMPLETED)
                 at_s = self._at_s()
-                summary = summarize(level, self._table, self._samples, self._slo, ended_at_s=at_s)
+                summary = summarize(level, self._table, self._samples, self._slo, ended_at_s=at_s, about=self._about)
                 self._watcher.level_goes_on(level, summary, self._in_flight())
                 if self._fleet.lost:
                     return "error"

@@ -10,8 +10,10 @@ import numpy as np
 from headcount.analysis.cautions import Evidence, cautions_of
 from headcount.analysis.conclusions import LevelSummary, Quantiles
 from headcount.analysis.level_test import Window, decide, steady_window, turn_cycle_s
+from headcount.analysis.machine import Machine
+from headcount.analysis.machine_cautions import machine_cautions
 from headcount.analysis.table import Floats, RequestTable, Rows
-from headcount.records import Level, Sample
+from headcount.records import Level, RunFacts, Sample
 from headcount.slo import Clause
 from headcount.stats.proportion import smallest_telling_n
 from headcount.stats.quantile import quantile
@@ -28,8 +30,10 @@ def summarize(
     slo: tuple[Clause, ...],
     *,
     ended_at_s: float | None = None,
+    about: RunFacts | None = None,
 ) -> LevelSummary:
-    """Summarise a level from its requests (``table`` holds no others) and the samples taken meanwhile.
+    """Summarise a level from its requests (``table`` holds no others) and the samples taken meanwhile; ``about`` tells
+    which server and GPUs those are samples of.
 
     Works while the level runs: ``ended_at_s`` is then now. ``decision`` says whether it may stop. Counted are the
     requests that ended inside the steady window; those cut at its end count against a clause whose bound they
@@ -48,7 +52,10 @@ def summarize(
         steady_at_s = window.began_at_s
     decision, results = decide(level, inside, _cut_late(rows, window), window, slo)
     facts = _facts(level, rows, inside, window)
-    cautions = cautions_of(Evidence(level, rows, inside, window, tuple(samples), slo, table.first_error))
+    cautions = (
+        *cautions_of(Evidence(level, rows, inside, window, tuple(samples), slo, table.first_error)),
+        *machine_cautions(_machine(level, inside, window, samples, facts, about)),
+    )
     if any(caution.fatal for caution in cautions):
         decision = "void"
     return LevelSummary(
@@ -69,6 +76,28 @@ def summarize(
         window_s=window.length_s,
         **facts,
         **_server_facts(samples, window),
+    )
+
+
+def _machine(
+    level: Level,
+    inside: Rows,
+    window: Window,
+    samples: Sequence[Sample],
+    facts: dict[str, Any],
+    about: RunFacts | None,
+) -> Machine:
+    """What was sampled of the server and its GPUs while the window was open."""
+    ttft_s = _known(inside.ttft_s)
+    return Machine(
+        level.index,
+        window.began_at_s,
+        window.ended_at_s,
+        tuple(samples),
+        in_flight_mean=facts["in_flight_mean"],
+        ttft_mean_s=float(ttft_s.mean()) if len(ttft_s) else None,
+        gpus=about.gpus if about is not None else (),
+        engine=about.engine if about is not None else None,
     )
 
 
