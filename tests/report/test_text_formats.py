@@ -103,7 +103,7 @@ def test_the_plain_answer_fits_a_usual_terminal() -> None:
     text = write("terminal", report(altered(cautions=(), advice=()), width=80))
 
     assert "fails TTFT p95" in text
-    assert len(text.splitlines()) <= 21
+    assert len(text.splitlines()) <= 22
 
 
 def test_simulated_is_said_in_the_first_line() -> None:

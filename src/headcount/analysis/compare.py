@@ -25,6 +25,9 @@ TELLING_WITHIN = 0.25
 """An interval wider than this around 1 cannot tell."""
 UNKNOWN_DISPERSION = 2.0
 """What clustering is taken to be where a level does not say it."""
+RUN_TO_RUN = 0.005
+"""Standard error that two runs of one server keep however long they are: other texts, another order. Without it the
+95 % intervals of a median answer held the truth in 90 % of 276 pairs of simulated runs; with it those of every measure did in 96 % or more."""
 
 Place = tuple[int, str]
 """People and condition: what is compared with what."""
@@ -189,9 +192,9 @@ def _mean_log(measure: Measure, levels: list[LevelSummary]) -> tuple[float, floa
 
 
 def _worth(level: LevelSummary) -> float:
-    """How many independent requests the level's are worth: the least that one of its clauses says."""
-    shares = [clause.n_effective / clause.n for clause in level.clauses if clause.n_effective and clause.n]
-    return level.n_requests * min(shares, default=1.0 / UNKNOWN_DISPERSION)
+    """How many independent requests the level's are worth: by the clause that says the least."""
+    seen = [clause.n / clause.n_effective for clause in level.clauses if clause.n_effective and clause.n]
+    return level.n_requests / max(seen, default=UNKNOWN_DISPERSION)
 
 
 def _at(
@@ -234,6 +237,7 @@ def _pooled(measure: Measure, known: list[tuple[Ratio, float | None]]) -> Ratio:
     if len(errors) < len(logs):
         return _ratio(measure, everywhere, sum(logs) / len(logs), None, None, None)
     log, error = _random_effects(logs, errors)
+    error = math.hypot(error, RUN_TO_RUN)
     pooled = _ratio(measure, everywhere, log, error, None, None)
     if measure.name not in _DECIDING:
         return pooled

@@ -7,11 +7,25 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Sequence
 from datetime import UTC, datetime
 
-__all__ = ["UNKNOWN", "clean", "duration", "moment", "number", "percent", "seconds", "tokens_per_s", "users_interval"]
+__all__ = [
+    "UNKNOWN",
+    "clean",
+    "duration",
+    "moment",
+    "number",
+    "percent",
+    "seconds",
+    "sparkline",
+    "tokens_per_s",
+    "users_interval",
+]
 
 UNKNOWN = "–"
+
+_BARS = "▁▂▃▄▅▆▇█"
 
 _UNPRINTABLE = re.compile(
     # control characters, then what can turn, hide or join text: bidi marks and overrides, zero-width, tags
@@ -97,6 +111,20 @@ def percent(fraction: float | None) -> str:
     if 0 < share < 0.05:
         return "<0.1 %"
     return f"{share:.1f}".removesuffix(".0") + " %" if abs(share) < 9.95 else f"{share:.0f} %"
+
+
+def sparkline(values: Sequence[float | None]) -> str:
+    """A line of bars between the least and the greatest value; a gap where there is none.
+
+    >>> sparkline([1, 2, None, 8])
+    '▁▂ █'
+    """
+    known = [value for value in values if value is not None and math.isfinite(value)]
+    low, high = min(known, default=0.0), max(known, default=0.0)
+    step = (high - low) / (len(_BARS) - 1) or 1.0
+    return "".join(
+        " " if value is None or not math.isfinite(value) else _BARS[round((value - low) / step)] for value in values
+    )
 
 
 def tokens_per_s(value: float | None) -> str:

@@ -15,7 +15,7 @@ from rich.text import Text
 from headcount.analysis.conclusions import Caution, Verdict
 from headcount.records import RunFacts
 from headcount.report import Report, outline
-from headcount.report.format import clean
+from headcount.report.format import clean, sparkline
 from headcount.report.rows import Row, level_rows, near_limit
 from headcount.report.words import Words, words
 
@@ -41,6 +41,8 @@ def render(verdict: Verdict, facts: RunFacts, *, width: int = 100, language: str
     if rows := level_rows(verdict):
         shown = near_limit(rows, verdict.limit_users, _MOST_ROWS)
         parts += [Text(), _levels(shown, width, _)]
+        if len(shown) > 2:
+            parts.append(_shape(shown, _))
         if note := outline.footnote(shown, _):
             parts.append(Text(note, style="dim"))
         if len(rows) > len(shown):
@@ -78,6 +80,15 @@ def _levels(rows: list[Row], width: int, _: Words) -> Table:
         *numbers, decision = outline.cells(row, with_condition, _, lambda text: clean(text, 20))
         table.add_row(*map(Text, numbers), Text(decision, style=_STYLES[row.decision]))
     return table
+
+
+def _shape(rows: list[Row], _: Words) -> Text:
+    """How latency and throughput go over the rows of the table, at a glance."""
+    latency = _("answer") if all(row.whole for row in rows) else _("TTFT")
+    p95 = sparkline([row.latency_s.p95 for row in rows])
+    throughput = sparkline([row.level.output_tokens_per_s for row in rows])
+    who = f"{rows[0].users}–{rows[-1].users}"
+    return Text(f"{latency} p95 {p95}   {_('tokens/s')} {throughput}   ({_('people')} {who})", "dim")
 
 
 def _cautions(cautions: list[Caution], _: Words) -> RenderableType:
