@@ -16,13 +16,14 @@ from collections.abc import Iterator
 from typing import Any
 
 import httptools
+import pytest
 import uvloop
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from headcount.engine.answers import Answer
 from headcount.engine.openai import OpenAI
-from headcount.http import Client, Target
+from headcount.http import Client, Target, connection
 from headcount.records import ERROR_KINDS, Prompt, Reply
 from tests.playback import DONE, FINISH, USAGE, End, Playback, Script, event, token
 
@@ -220,7 +221,7 @@ def test_broken_answers_on_sockets(played: list[tuple[bytes, list[int], End]]) -
 
     async def one(data: bytes, at: list[int], end: End) -> Reply:
         async with Playback(Script([(0.0, piece) for piece in cut(data, at)], end)) as server:
-            target = Target(url=server.url, first_token_timeout_s=0.05, idle_timeout_s=0.05, total_timeout_s=2.0)
+            target = Target(url=server.url, first_token_timeout_s=0.03, idle_timeout_s=0.03, total_timeout_s=2.0)
             engine = OpenAI(Client(target), "m")
             reply = Reply()
             await asyncio.wait_for(engine.send(Prompt(({"role": "user", "content": "a"},), 4), reply), 30)
@@ -231,6 +232,7 @@ def test_broken_answers_on_sockets(played: list[tuple[bytes, list[int], End]]) -
     async def main() -> list[Reply]:
         return await asyncio.gather(*(one(*each) for each in played))
 
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+    with pytest.MonkeyPatch.context() as patch, asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        patch.setattr(connection, "LINGER_S", 0.02)
         for reply, (data, _, _) in zip(runner.run(main()), played, strict=True):
             check(reply, data)

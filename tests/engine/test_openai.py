@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import uvloop
 
-from headcount.engine import openai
+from headcount.engine import ENGINES, Engine, engine_class, openai
 from headcount.engine.openai import OpenAI
 from headcount.errors import ScenarioError, ServerError
 from headcount.http import Client, Target
@@ -137,6 +137,17 @@ def test_other_apis(api: str, path: str, field: str) -> None:
             assert server.seen[0].line == f"POST {path} HTTP/1.1"
             assert field in json.loads(server.seen[0].body)
             await engine.close()
+
+    run(main)
+
+
+def test_it_is_an_engine() -> None:
+    """It has what the load, the telemetry and the session need; mypy sees to the signatures."""
+
+    async def main() -> None:
+        engine: Engine = OpenAI(Client(Target(url="http://a")), "m")
+        assert engine.name in ENGINES
+        assert engine_class(engine.name) is OpenAI
 
     run(main)
 
@@ -323,7 +334,7 @@ def test_cut_at_the_end_of_a_level() -> None:
             engine = engine_of(server)
             reply = Reply()
             task = asyncio.create_task(engine.send(PROMPT, reply))
-            while len(reply.chunk_at_s) < 3:  # noqa: ASYNC110
+            while len(reply.chunk_at_s) < 3:
                 await asyncio.sleep(0.005)
             task.cancel()
             with pytest.raises(asyncio.CancelledError):

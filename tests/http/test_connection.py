@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 import resource
 import socket
@@ -109,6 +110,40 @@ def test_a_big_request_is_sent_when_the_kernel_has_all_of_it(run: Run) -> None:
         assert x.first_byte_at_s is not None
         assert read_at_s[0] <= x.sent_at_s <= x.first_byte_at_s
         await client.close()
+        server.close()
+        await server.wait_closed()
+
+    run(main())
+
+
+def test_refused_before_it_was_read(run: Run) -> None:
+    """A server that answers before it has read a large request: the answer counts, and what is left of the request
+    does not run into the next one."""
+
+    gone: asyncio.Event
+
+    async def hasty(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.transport.pause_reading()  # type: ignore[attr-defined]
+        writer.write(whole(b"too large", "text/plain", 413))
+        await writer.drain()
+        await asyncio.sleep(0.1)
+        writer.transport.resume_reading()  # type: ignore[attr-defined]
+        with contextlib.suppress(ConnectionError):
+            while await reader.read(2**20):
+                pass
+        writer.close()
+        gone.set()
+
+    async def main() -> None:
+        nonlocal gone
+        gone = asyncio.Event()
+        server = await asyncio.start_server(hasty, "127.0.0.1", 0, limit=2**16)
+        client = Client(Target(url=f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"))
+        x = await ask(client, b"x" * 24_000_000)
+        assert (x.failure, x.status, x.keeps_alive) == (None, 413, True)
+        assert not client._idle
+        await client.close()
+        await gone.wait()
         server.close()
         await server.wait_closed()
 

@@ -252,7 +252,6 @@ class Client:
             found = await self._loop.getaddrinfo(self._address.host, self._address.port, type=socket.SOCK_STREAM)
             self._places = [(str(place[0]), int(place[1]), family) for family, _, _, _, place in found]
         name = self._address.host if self._tls is not None else None
-        failed: OSError = OSError(errno.EADDRNOTAVAIL, "the name has no address")
         for place in list(self._places):
             host, port, family = place
             try:
@@ -260,15 +259,12 @@ class Client:
                     self._new, host, port, family=family, ssl=self._tls, server_hostname=name
                 )
             except OSError as error:
-                failed = error
-                if error.errno in OUR_FAULT:
-                    break
+                if place == self._places[-1] or error.errno in OUR_FAULT:
+                    raise
             else:
-                if place != self._places[0]:
-                    self._places.remove(place)
-                    self._places.insert(0, place)
+                self._places.sort(key=lambda other: other != place)
                 return connection
-        raise failed
+        raise OSError(errno.EADDRNOTAVAIL, "the name has no address")
 
     def _new(self) -> Connection:
         return Connection(self, self.target, self._now, self._loop)

@@ -60,7 +60,7 @@ class Connection(asyncio.Protocol):
         self._timer: asyncio.TimerHandle | None = None
         self._pooled = False
         self.served = 0
-        """Answers that have come whole."""
+        """Exchanges that have ended here, in whatever way."""
         self.free_at_s = now()
         """When the last exchange ended, or the connection was made."""
 
@@ -175,6 +175,10 @@ class Connection(asyncio.Protocol):
             self._transport.write(memoryview(request)[sent:] if sent else request)
         exchange.sent_at_s = self._now()
 
+    def _all_sent(self) -> bool:
+        """Whether the kernel has all of the request: a server may refuse one before it has read it."""
+        return self._transport is not None and self._transport.get_write_buffer_size() == 0
+
     def _settle(self, exchange: Exchange) -> None:
         """The answer is over: by its framing, or only by what it said, and then the framing's end follows soon."""
         if exchange.complete:
@@ -205,7 +209,7 @@ class Connection(asyncio.Protocol):
         if exchange is None or waiter is None:
             return
         now_s = self._now()
-        keeps_alive = failure is None and exchange.complete and exchange.keeps_alive
+        keeps_alive = failure is None and exchange.complete and exchange.keeps_alive and self._all_sent()
         if exchange.over and failure != "timeout":
             failure = None
         stale = failure == "lost" and self._pooled and exchange.read_at_s is None
