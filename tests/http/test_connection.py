@@ -219,6 +219,28 @@ def test_opened_ahead_of_nobody(run: Run) -> None:
     run(main())
 
 
+def test_closed_as_soon_as_accepted(run: Run) -> None:
+    """A server that hangs up at once is told as such soon, and leaves no dead connection in the pool."""
+
+    async def rude(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.close()
+
+    async def main() -> None:
+        server = await asyncio.start_server(rude, "127.0.0.1", 0)
+        client = Client(Target(url=f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"))
+        await client.open(20)
+        await settled(lambda: client.counts.open_now == 0)
+        for _ in range(20):
+            x = await asyncio.wait_for(ask(client), 10)
+            assert x.failure in ("lost", "unreachable")
+        assert client.counts.open_now == 0
+        await client.close()
+        server.close()
+        await server.wait_closed()
+
+    run(main())
+
+
 def test_the_last_one_used_is_used_next(run: Run) -> None:
     """Of several idle connections the warmest is taken, so that the others may be closed in peace."""
 

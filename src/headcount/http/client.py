@@ -22,7 +22,7 @@ from headcount.virtual import clock
 __all__ = ["Client", "Counts", "Response", "descriptors_needed"]
 
 OPEN_AT_ONCE = 16
-"""Connections opened at the same time ahead of need: small servers queue few of them (cpp-httplib: 5)."""
+"""Connections opened at the same time ahead of need: small servers let only a handful wait to be accepted."""
 SPARE_DESCRIPTORS = 64
 """For files, pipes, the event loop and connections that are being closed."""
 BEHIND_S = 0.5
@@ -80,7 +80,7 @@ class Client:
         self.keep_alive = True
         """False once the server was seen closing connections behind good answers: none is kept or opened ahead."""
         self.closed_behind = False
-        """Whether the server closed the connection at, or right behind, the latest good answer."""
+        """Whether the connection of the latest exchange was closed with it, or right behind it."""
         self._address = parse_url(target.url)
         self._tls = _tls_context(target) if self._address.tls else None
         self._head = _head_lines(target, self._address.host_header)
@@ -240,6 +240,8 @@ class Client:
                 _, connection = await self._loop.create_unix_connection(self._new, self._address.socket_path)
             else:
                 connection = await self._dial_tcp()
+        if not connection.usable:
+            raise ConnectionResetError(errno.ECONNRESET, "closed as soon as it stood")
         self._open.add(connection)
         self.counts.opened += 1
         self.counts.open_now = len(self._open)

@@ -24,7 +24,7 @@ class Owner(Protocol):
     """Who has connections, and wants to know what becomes of them."""
 
     def on_free(self, connection: Connection, keeps_alive: bool) -> None:
-        """An exchange has come to its end in good order."""
+        """An exchange has come to its end; another one may follow if the connection ``keeps_alive``."""
 
     def on_gone(self, connection: Connection) -> None:
         """The connection is being closed or has been lost. May be told more than once."""
