@@ -13,6 +13,8 @@ import pytest
 
 from headcount.errors import ScenarioError
 from headcount.report import FORMATS, as_json, write
+from headcount.report.outline import next_steps
+from headcount.report.words import words
 from tests.report.invented import (
     ALL,
     EMPTY,
@@ -113,6 +115,19 @@ def test_simulated_is_said_in_the_first_line() -> None:
     for form in ("terminal", "markdown"):
         assert "simulated" in write(form, report(PLAIN, facts)).splitlines()[0]
     assert json.loads(write("json", report(PLAIN, facts)))["simulated"] is True
+
+
+def test_where_it_fails_is_said_of_a_level_that_only_once_failed() -> None:
+    """The line names the clause and the share, whatever the row's decision."""
+    text = write("terminal", report(altered(fails_at_users=32)))
+
+    assert "Fails at         32 people: 0 % miss TTFT p95" in text
+
+
+def test_without_advice_the_cautions_say_what_next() -> None:
+    """And without cautions there is still something to do."""
+    assert next_steps(altered(advice=()), words("en")) == [PLAIN.cautions[0].remedy]
+    assert next_steps(altered(advice=(), cautions=()), words("en"))[0].startswith("Measure again")
 
 
 def test_an_unfinished_run_says_so_first() -> None:

@@ -52,5 +52,5 @@ def _table(rows: list[Row], _: Words) -> list[str]:
 
 def _caution(caution: Caution, _: Words) -> str:
     mark = f"**{_('void')}:** " if caution.fatal else ""
-    remedy = f" *{escape(_(caution.remedy))}*" if caution.remedy else ""
+    remedy = f" – *{escape(_(caution.remedy))}*" if caution.remedy else ""
     return f"- {mark}{escape(_(caution.sentence))}{remedy}"

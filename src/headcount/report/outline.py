@@ -201,12 +201,10 @@ def cause_lines(verdict: Verdict, _: Words) -> list[str]:
 
 
 def next_steps(verdict: Verdict, _: Words) -> list[str]:
-    """The analysis's advice, or what is always right."""
-    if verdict.advice:
-        return [_(text) for text in verdict.advice]
-    if verdict.trusted and verdict.recommended_users:
-        return [_("Measure again after a change of model, engine, settings or hardware.")]
-    return [_("Mend what the cautions name, then measure again.")] if verdict.cautions else []
+    """The analysis's advice; without any, what the cautions ask for; else what is always right."""
+    remedies = dict.fromkeys(caution.remedy for caution in distinct_cautions(verdict.cautions) if caution.remedy)
+    steps = [_(text) for text in verdict.advice or list(remedies)[:3]]
+    return steps or [_("Measure again after a change of model, engine, settings or hardware.")]
 
 
 def _limit(verdict: Verdict, limit_users: int, _: Words) -> str:
@@ -226,7 +224,7 @@ def _recommended(verdict: Verdict, recommended_users: int, _: Words) -> str:
 
 def _fails_at(verdict: Verdict, users: int, _: Words) -> str:
     text = people(users, _)
-    row = next((row for row in level_rows(verdict) if row.users == users and row.decision == "fails"), None)
+    row = next((row for row in level_rows(verdict) if row.users == users), None)
     if row is None or row.worst is None:
         return text
     missed, allowed = percent(row.worst.miss_fraction), percent(row.worst.allowed_fraction)

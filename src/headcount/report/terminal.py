@@ -95,7 +95,9 @@ def _cautions(cautions: list[Caution], _: Words) -> RenderableType:
     lines = []
     for caution in cautions[:_MOST_CAUTIONS]:
         mark = Text("✗ ", "red") if caution.fatal else Text("! ", "yellow")
-        text = Text(clean(_(caution.sentence))).append(f" {clean(_(caution.remedy))}" if caution.remedy else "", "dim")
+        text = Text(clean(_(caution.sentence))).append(
+            f" – {clean(_(caution.remedy))}" if caution.remedy else "", "dim"
+        )
         lines.append((mark, text))
     if len(cautions) > _MOST_CAUTIONS:
         more = _("… and {n} more cautions in the report").format(n=len(cautions) - _MOST_CAUTIONS)
