@@ -41,6 +41,7 @@ def test_every_quantization_is_complete(name: str) -> None:
 
     assert 0.3 < quantization.weight_bytes <= 2.0
     assert 0.3 < quantization.kernel <= 1.0
+    assert 0.3 < quantization.compute_kernel <= 1.0
 
 
 def test_constants_follow_the_equations() -> None:
@@ -51,7 +52,7 @@ def test_constants_follow_the_equations() -> None:
     head = 151936 * 4096
 
     assert cost.weights_s == pytest.approx((linear * 0.5195 + head * 2) / (1792e9 * 0.85))
-    assert cost.token_s == pytest.approx(2 * (linear + head) / 503.8e12)
+    assert cost.token_s == pytest.approx(2 * (linear + head) / (503.8e12 * 0.5))
     assert cost.context_token_s == pytest.approx(2 * 36 * 8 * 128 * 2 / 1792e9)
 
 

@@ -72,7 +72,10 @@ class Quantization:
     """The number type of the products; fp16 on GPUs that lack it."""
     kernel: float
     """What its kernels reach of the GPU's efficiency in reading weights."""
+    compute_kernel: float
+    """The same in multiplying."""
     spread: float
+    """Standard deviation of the logarithm of both."""
     attention_bytes: float | None = None
     """Of a weight in attention layers; None: as all others."""
 
@@ -154,7 +157,8 @@ def cost_of(
     """The constants of a step on ``gpus`` cards side by side (tensor parallel)."""
     reached = efficiency or gpu.efficiency
     bandwidth = gpu.bandwidth_bytes_per_s * gpus
-    flops = gpu.flops_per_s.get(quantization.compute, gpu.flops_per_s["fp16"]) * gpus * reached.compute
+    flops = gpu.flops_per_s.get(quantization.compute, gpu.flops_per_s["fp16"]) * gpus
+    flops *= min(1.0, reached.compute * quantization.compute_kernel)
     attention_flops = gpu.flops_per_s["fp16"] * gpus * reached.compute * ATTENTION_SHARE
     weights = bandwidth * min(1.0, reached.weights * quantization.kernel)
     attention_bytes, expert_bytes, head_bytes = _weights(model, quantization)
@@ -167,7 +171,7 @@ def cost_of(
         overhead_s=overhead_s,
         weights_s=dense_bytes / weights,
         token_s=2 * model.active_parameters / flops + traffic_s,
-        sequence_s=50e-6,
+        sequence_s=10e-6,
         context_token_s=model.kv_bytes_per_token() / (bandwidth * reached.kv),
         pair_s=4 * model.layers * model.heads * model.head_dim / attention_flops,
         adapter_fraction=0.05,
