@@ -28,8 +28,9 @@ CONFIRM_ERROR = 0.35
 """Of one visit that confirms: three that must all hold are wrong together at most 0.35 ** 3 = 4.3 % of the time."""
 MAX_BLOCKS = 16
 """More blocks than this are merged: longer ones see more of the dependence."""
-PRIOR_DISPERSION, PRIOR_BLOCKS = 3.0, 4.0
-"""What is believed of the dependence before it is seen; see docs/explanation/statistics.md."""
+PRIOR_CORRELATION, PRIOR_BLOCKS = 0.06, 4.0
+"""What is believed of the likeness of requests in one block before it is seen, as if so many blocks had shown it; see
+docs/explanation/statistics.md."""
 WARMUP_CYCLES, SETTLING_GAIN = 1.0, 0.5
 """The least warm-up after everybody has started; it is prolonged when that makes the waits far less scattered."""
 TAIL_SHARE = 0.2
@@ -196,8 +197,10 @@ def _dispersion(
     missed: Flags,
 ) -> float:
     """How many clustered outcomes are worth one independent one, from the variance between blocks."""
+    # Kish's design effect: m outcomes of one block, alike to rho, are worth m / (1 + (m - 1) rho) independent ones.
+    prior = 1.0 + PRIOR_CORRELATION * max(0.0, float(judged.sum()) / max(1, window.blocks) - 1.0)
     if window.blocks < 2:
-        return PRIOR_DISPERSION
+        return prior
     high, nearness = missed, 1.0
     values = inside.metric(clause.metric) if clause.metric != "errors" else np.full(len(inside), np.nan)
     known = judged & ~np.isnan(values)
@@ -207,7 +210,7 @@ def _dispersion(
     block = window.block_of(inside.ended_at_s)
     n = np.bincount(block[judged], minlength=window.blocks).astype(float)
     misses = np.bincount(block[judged & high], minlength=window.blocks).astype(float)
-    seen = overdispersion(n, misses, prior=PRIOR_DISPERSION, prior_blocks=PRIOR_BLOCKS)
+    seen = overdispersion(n, misses, prior=prior, prior_blocks=PRIOR_BLOCKS)
     # Misses come in clusters because the queue makes excursions. Where none came even half way to the bound, requests
     # are taken one by one; from there to the bound the clusters count more and more.
     return 1.0 + (seen - 1.0) * min(1.0, nearness)

@@ -26,7 +26,7 @@ OVERHEAD_CYCLES = 2.25
 """What a level takes before its steady window begins: starting everybody, and warming up."""
 BRACKET_CYCLES, REFINE_CYCLES, CONFIRM_CYCLES, LEAST_CYCLES = 1.5, 4.0, 6.0, 3.0
 """The steady window of a level, in turn cycles: far from the limit, near it, to confirm, and at least."""
-CONFIRM_BELIEF, CONFIRM_MARGIN = 0.75, 0.975
+CONFIRM_BELIEF, CONFIRM_MARGIN = 0.7, 0.99
 """The candidate is the largest number that the limit reaches with this probability, and no more than this share of
 where it probably lies: at the limit itself every other visit would break."""
 OVER_DOUBT = 0.9
@@ -216,7 +216,7 @@ def _onwards(
 ) -> tuple[int, str] | None:
     """A candidate is confirmed: done, unless the limit may well lie further above it than the resolution."""
     enough = max(candidate + 1.0, candidate * (1.0 + limits.resolution))
-    if fit.quantile(0.8) < enough + 1.0:
+    if math.floor(fit.quantile(0.9)) <= enough:
         return None
     tried = [s.users for s in known.values() if candidate < s.users < over and len(s.visits) >= 3]
     users = max(candidate + 1, math.floor(fit.quantile(0.5)))
