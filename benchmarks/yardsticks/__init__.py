@@ -1,0 +1,1 @@
+"""What headcount's load is measured with: a server that knows the truth, and clients to stand beside."""

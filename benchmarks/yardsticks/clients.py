@@ -1,0 +1,317 @@
+"""Load generators on one case: each is run as its own command, and its report is held against the server's record."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from yardsticks.truth import HERE, Record, Tools, Truthd
+
+TOKENS = 128
+TICK_S = 1 / os.sysconf("SC_CLK_TCK")
+PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+
+
+class Case(NamedTuple):
+    """What is asked of a client."""
+
+    name: str
+    people: int
+    seconds: float
+    rate_per_s: float | None = None
+    """New requests a second in the open loop; None in the closed one."""
+    full_speed: bool = False
+    """The server answers as fast as its socket takes it, up to 16 events a write."""
+    processes: int = 1
+
+    @property
+    def answers(self) -> int:
+        """For a client that counts answers instead of seconds."""
+        if self.full_speed:
+            return int(1200 * self.seconds)
+        rate = self.rate_per_s if self.rate_per_s is not None else self.people / 2.64
+        return max(self.people, int(rate * self.seconds))
+
+
+def opened(streams: int, rate_per_s: float, seconds: float) -> Case:
+    """Open loop with so many streams in the mean."""
+    return Case(f"open {streams}", streams, seconds, rate_per_s)
+
+
+def closed(people: int, seconds: float) -> Case:
+    """Closed loop without think time."""
+    return Case(f"closed {people}", people, seconds)
+
+
+def peak(people: int, seconds: float) -> Case:
+    """As fast as the client can."""
+    return Case(f"peak {people}", people, seconds, full_speed=True)
+
+
+class Outcome(NamedTuple):
+    """What one run showed. None where a client does not tell."""
+
+    foreign_fraction: float
+    """The machine's time that others took."""
+    ttft_p95_s: float | None
+    ttft_error: float | None
+    """Reported p95 TTFT over the true one, less one."""
+    itl_mean_error: float | None
+    itl_p95_error: float | None
+    achieved: float | None
+    """Requests sent over requests planned."""
+    in_flight: float | None
+    """Mean, as the server saw it."""
+    cpu_us_per_event: float | None
+    """Of the client's processes together, while the load was steady."""
+    answers_per_s: float | None
+    start_s: float | None
+    """From the command to the first request."""
+    parent_rss_mb: float | None
+    worker_rss_mb: float | None
+
+    def told(self) -> str:
+        """In one line."""
+        named = zip(self._fields, self, strict=True)
+        return "  ".join(f"{name}={value:.4g}" for name, value in named if value is not None)
+
+
+class Report(NamedTuple):
+    """What a client says it saw, one entry an answer."""
+
+    ttft_s: Any
+    gaps_s: Any
+    achieved: float | None = None
+    ttft_p95_s: float | None = None
+    """For a client that tells nothing else."""
+
+
+class Client(NamedTuple):
+    """How one is run and read."""
+
+    command: Callable[[Case, int, Tools, Path, str | None], list[str]]
+    report: Callable[[Case, Path], Report]
+    can: Callable[[Case], bool]
+
+
+# --- headcount -------------------------------------------------------------------------------
+
+
+def _headcount_command(case: Case, port: int, tools: Tools, folder: Path, python: str | None) -> list[str]:
+    arrivals = "" if case.rate_per_s is None else f'[arrivals]\nkind = "open"\nrates_per_s = [{case.rate_per_s}]\n'
+    (folder / "scenario.toml").write_text(f"""
+processes = {case.processes}
+slo = ["ttft_p95 <= 2 s"]
+[engine]
+kind = "openai"
+url = "http://127.0.0.1:{port}"
+[workload]
+turns = 1
+think_s = 0
+prompt_tokens = 20
+output_tokens = {TOKENS}
+{arrivals}
+[search]
+levels = [{case.people}]
+level_time_s = {case.seconds}
+""")
+    tool = Path(sys.executable).with_name("headcount")
+    return [str(tool), "run", str(folder / "scenario.toml"), "--yes", "--out", str(folder / "runs")]
+
+
+def _headcount_report(case: Case, folder: Path) -> Report:
+    from headcount.store import open_run
+    from headcount.workload.arrivals import Open, arrival_instants
+
+    run = open_run(max((folder / "runs").iterdir(), key=lambda path: path.stat().st_mtime))
+    requests = list(run.requests())
+    good = [request for request in requests if request.error is None and request.chunk_at_s]
+    achieved = None
+    if case.rate_per_s is not None:
+        level = run.levels()[0]
+        held_s = (level.stopped_at_s or 0.0) - level.began_at_s
+        planned = 0
+        for instant_s in arrival_instants(Open(), case.rate_per_s, 1, f"level {level.index}"):
+            if instant_s > held_s:
+                break
+            planned += 1
+        achieved = len(requests) / planned
+    return Report(
+        np.array([request.chunk_at_s[0] - request.scheduled_at_s for request in good]),
+        np.concatenate([np.diff(request.chunk_at_s) for request in good] or [np.empty(0)]),
+        achieved,
+    )
+
+
+# --- floors and peers ------------------------------------------------------------------------
+
+
+def _script(name: str) -> Callable[[Case, int, Tools, Path, str | None], list[str]]:
+    def command(case: Case, port: int, tools: Tools, folder: Path, python: str | None) -> list[str]:
+        counts = [str(port), str(case.people), str(case.answers), str(TOKENS), str(folder / "report.txt")]
+        rate = [] if case.rate_per_s is None else [str(case.rate_per_s)]
+        return [python or sys.executable, str(HERE / f"{name}.py"), *counts, *rate]
+
+    return command
+
+
+def _script_report(case: Case, folder: Path) -> Report:
+    answers = [json.loads(line) for line in (folder / "report.txt").read_text().splitlines()]
+    ttft_s = np.array([answer[1] - answer[0] for answer in answers]) / 1e9
+    return Report(ttft_s, np.concatenate([np.diff(answer[1:]) for answer in answers]) / 1e9)
+
+
+def _floorc_command(case: Case, port: int, tools: Tools, folder: Path, python: str | None) -> list[str]:
+    counts = [str(port), str(case.people), str(case.answers), str(TOKENS), str(folder / "report.txt")]
+    return [str(tools.floorc), *counts]
+
+
+def _floorc_report(case: Case, folder: Path) -> Report:
+    said = json.loads((folder / "report.txt").read_text())
+    return Report(None, None, None, said["ttft_p95"] / 1000)
+
+
+def _vllm_command(case: Case, port: int, tools: Tools, folder: Path, python: str | None) -> list[str]:
+    rate = ["--request-rate", "inf" if case.rate_per_s is None else str(case.rate_per_s)]
+    people = ["--max-concurrency", str(case.people)] if case.rate_per_s is None else []
+    lengths = ["--random-input-len", "20", "--random-output-len", str(TOKENS), "--num-prompts", str(case.answers)]
+    kind = ["--backend", "openai-chat", "--endpoint", "/v1/chat/completions", "--dataset-name", "random"]
+    where = ["--base-url", f"http://127.0.0.1:{port}", "--model", "mock", "--tokenizer", os.environ["VLLM_TOKENIZER"]]
+    result = ["--save-result", "--result-dir", str(folder), "--result-filename", "report.txt"]
+    percentiles = ["--percentile-metrics", "ttft,itl", "--metric-percentiles", "95", "--ignore-eos"]
+    start = [str(Path(python or "").with_name("vllm")), "bench", "serve"]
+    return [*start, *kind, *where, *lengths, *rate, *people, *result, *percentiles]
+
+
+def _vllm_report(case: Case, folder: Path) -> Report:
+    said = json.loads((folder / "report.txt").read_text())
+    return Report(None, None, None, said["p95_ttft_ms"] / 1000)
+
+
+CLIENTS: dict[str, Client] = {
+    "headcount": Client(_headcount_command, _headcount_report, lambda case: True),
+    "floor": Client(_script("floor"), _script_report, lambda case: case.processes == 1),
+    "floorc": Client(_floorc_command, _floorc_report, lambda case: case.rate_per_s is None and not case.full_speed),
+    "aiohttp": Client(_script("stock_aiohttp"), _script_report, lambda case: case.rate_per_s is None),
+    "vllm": Client(_vllm_command, _vllm_report, lambda case: case.processes == 1),
+}
+
+
+# --- one run ---------------------------------------------------------------------------------
+
+
+class Meter(threading.Thread):
+    """Processor time and memory of a command and its children, ten times a second."""
+
+    def __init__(self, pid: int) -> None:
+        super().__init__(daemon=True)
+        self._pid = pid
+        self._cpu_s: dict[int, float] = {}
+        self._over = threading.Event()
+        self.seen: list[tuple[int, float]] = []
+        """Instants in nanoseconds, and processor time until then."""
+        self.rss_bytes: dict[int, int] = {}
+        """The most of each process."""
+
+    def run(self) -> None:
+        while not self._over.wait(0.1):
+            for pid in (self._pid, *self._children()):
+                try:
+                    fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+                except OSError:
+                    continue
+                self._cpu_s[pid] = (int(fields[11]) + int(fields[12])) * TICK_S
+                self.rss_bytes[pid] = max(self.rss_bytes.get(pid, 0), int(fields[21]) * PAGE_BYTES)
+            self.seen.append((time.monotonic_ns(), sum(self._cpu_s.values())))
+
+    def stop(self) -> None:
+        """No more."""
+        self._over.set()
+        self.join()
+
+    def between(self, began_ns: int, ended_ns: int) -> tuple[float, int, int] | None:
+        """Processor time, and the two readings it lies between; None when there were none."""
+        inside = [reading for reading in self.seen if began_ns <= reading[0] <= ended_ns]
+        if len(inside) < 3:
+            return None
+        return inside[-1][1] - inside[0][1], inside[0][0], inside[-1][0]
+
+    def _children(self) -> list[int]:
+        try:
+            return [int(pid) for pid in Path(f"/proc/{self._pid}/task/{self._pid}/children").read_text().split()]
+        except OSError:
+            return []
+
+
+def _machine_s() -> float:
+    """Processor time that all processes of this machine took so far, a hypervisor's others included."""
+    user, nice, system, _, _, _, _, steal = map(int, Path("/proc/stat").read_text().split("\n")[0].split()[1:9])
+    return (user + nice + system + steal) * TICK_S
+
+
+def _own_s() -> float:
+    usages = (resource.getrusage(resource.RUSAGE_CHILDREN), resource.getrusage(resource.RUSAGE_SELF))
+    return sum(usage.ru_utime + usage.ru_stime for usage in usages)
+
+
+def run_client(name: str, case: Case, tools: Tools, folder: Path, python: str | None, pinned: bool) -> Outcome:
+    """One run against a fresh server."""
+    client = CLIENTS[name]
+    pinned = pinned and (os.cpu_count() or 1) > 1 and case.processes == 1
+    options = ["--max-rate", "--coalesce", "16"] if case.full_speed else []
+    server = Truthd(tools.truthd, folder, *options, pinned=pinned, events=not case.full_speed, tokens=TOKENS)
+    busy_s, own_s, began_ns = _machine_s(), _own_s(), time.monotonic_ns()
+    with server, (folder / "said.txt").open("w") as said:
+        command = client.command(case, server.port, tools, folder, python)
+        asked_ns = time.monotonic_ns()
+        process = subprocess.Popen(["taskset", "-c", "1", *command] if pinned else command, stdout=said, stderr=said)
+        meter = Meter(process.pid)
+        meter.start()
+        process.wait(900)
+        meter.stop()
+        record = server.record()
+    wall_s = (time.monotonic_ns() - began_ns) / 1e9
+    foreign_s = _machine_s() - busy_s - (_own_s() - own_s)
+    if process.returncode not in (0, 5) or not len(record.received_ns):
+        raise SystemExit(f"{name} failed: {(folder / 'said.txt').read_text()[-2000:]}")
+    foreign = max(0.0, foreign_s / wall_s / (os.cpu_count() or 1))
+    return _outcome(case, client.report(case, folder), record, meter, process.pid, foreign, asked_ns)
+
+
+def _outcome(
+    case: Case, report: Report, record: Record, meter: Meter, pid: int, foreign: float, asked_ns: int
+) -> Outcome:
+    began_ns, ended_ns = int(record.asked_ns.min()), int(record.asked_ns.max())
+    warm_ns = min(began_ns + int(3e9), (began_ns + ended_ns) // 2)
+    p95 = report.ttft_p95_s if report.ttft_s is None else float(np.quantile(report.ttft_s, 0.95))
+    gaps = report.gaps_s if report.gaps_s is not None and len(record.gaps_ns) else None
+    cpu = meter.between(warm_ns, ended_ns)
+    events = int(((record.event_ns >= cpu[1]) & (record.event_ns < cpu[2])).sum()) if cpu else 0
+    done_inside = (record.done_ns > warm_ns) & (record.done_ns <= ended_ns)
+    workers = [rss for process, rss in meter.rss_bytes.items() if process != pid]
+    return Outcome(
+        foreign_fraction=foreign,
+        ttft_p95_s=p95,
+        ttft_error=None if p95 is None or case.full_speed else p95 / float(np.quantile(record.ttft_s, 0.95)) - 1.0,
+        itl_mean_error=None if gaps is None else abs(float(gaps.mean() / (record.gaps_ns.mean() / 1e9)) - 1.0),
+        itl_p95_error=None
+        if gaps is None
+        else abs(float(np.quantile(gaps, 0.95) / (np.quantile(record.gaps_ns, 0.95) / 1e9)) - 1.0),
+        achieved=report.achieved,
+        in_flight=None if case.full_speed else record.in_flight(warm_ns, ended_ns),
+        cpu_us_per_event=cpu[0] / events * 1e6 if cpu and events else None,
+        answers_per_s=int(done_inside.sum()) / max(1e-9, (ended_ns - warm_ns) / 1e9),
+        start_s=(record.first_asked_ns - asked_ns) / 1e9,
+        parent_rss_mb=meter.rss_bytes.get(pid, 0) / 1e6,
+        worker_rss_mb=max(workers, default=0) / 1e6,
+    )
