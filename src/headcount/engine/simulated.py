@@ -7,86 +7,22 @@ the way to it may have are options, so that what must notice them can be tested.
 from __future__ import annotations
 
 import asyncio
-import difflib
 import random
-from collections.abc import Hashable
 from contextlib import AbstractAsyncContextManager, nullcontext
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from typing import Any
 
 import msgspec
 
-from headcount.errors import ScenarioError
+from headcount.engine.simulation import job_of, read_options, server_of
 from headcount.records import EngineFacts, Prompt, Reply
-from headcount.simulator.cost import Cost
 from headcount.simulator.job import Job, Refusal
-from headcount.simulator.pace import Pace
-from headcount.simulator.policy import POLICIES, Policy
-from headcount.simulator.profiles import PROFILES, Profile
+from headcount.simulator.profiles import PROFILES
 from headcount.simulator.server import Server
-from headcount.simulator.words import MESSAGE_TOKENS, PROMPT_TOKENS, text_of, text_tokens
+from headcount.simulator.words import text_of
 from headcount.virtual import clock
 
-__all__ = ["ClockedServer", "Options", "Simulated"]
-
-
-class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """``[engine.options]`` of the simulated engine. None: as the named server has it."""
-
-    server: str = "home"
-    """A key of ``PROFILES``: what everything below starts from."""
-    policy: str | None = None
-    """A key of ``POLICIES``: schedule like that engine, with its defaults and the sizes below."""
-    slots: int | None = None
-    kv_pool_tokens: int | None = None
-    max_batched_tokens: int | None = None
-    context_tokens: int | None = None
-    block_tokens: int | None = None
-    queue_limit: int | None = None
-    prefix_cache: bool | None = None
-    overhead_s: float | None = None
-    weights_s: float | None = None
-    token_s: float | None = None
-    sequence_s: float | None = None
-    context_token_s: float | None = None
-    pair_s: float | None = None
-    adapter_fraction: float | None = None
-    adapter_load_s: float | None = None
-    adapters: tuple[str, ...] = ()
-    seed: int = 1
-    speed: float = 1.0
-    """Of the whole server; 0.9 is 10 % slower."""
-    jitter: float = 0.02
-    """Standard deviation of the logarithm of step times; one draw a change of the batch."""
-    round_trip_s: float = 0.001
-    output_share: float = 1.0
-    """Mean of the written share of the tokens that were allowed."""
-    output_spread: float = 0.0
-    """The written share is uniform within this relative distance of its mean, at most 1."""
-    tokens_per_chunk: int = 1
-    usage: bool = True
-    """False: the server tells no token counts."""
-    # --- sick servers ---
-    drift_per_hour: float = 0.0
-    """Relative growth of all step times an hour."""
-    leak_per_request: float = 0.0
-    """Relative growth of all step times a finished request."""
-    throttle_after_s: float | None = None
-    throttle_factor: float = 1.5
-    """Step times once throttled."""
-    buffered: bool = False
-    """A proxy holds every stream back until it is complete."""
-    proxy_limit: int | None = None
-    """A proxy lets so many requests through at once; the others wait unseen by the server's gauges."""
-    stall_share: float = 0.0
-    """Share of answers that pause once, in their middle, for ``stall_s``."""
-    stall_s: float = 3.0
-    error_share: float = 0.0
-    error_kind: str = "http_500"
-    """``http_<status>``: refused at once; else an error kind an answer ends with after a third of its tokens."""
-    error_every_s: float | None = None
-    """With it, errors come only in the first ``error_for_s`` of each such period."""
-    error_for_s: float = 5.0
+__all__ = ["ClockedServer", "Simulated"]
 
 
 class ClockedServer:
@@ -157,17 +93,14 @@ class Simulated:
         self, client: object = None, model: str | None = None, learned: dict[str, Any] | None = None, **options: object
     ) -> None:
         self.learned: dict[str, Any] = learned or {}
-        self.options = _options(options)
-        profile = PROFILES[self.options.server]
-        self.model = model or profile.model
-        self._profile = profile
-        self._policy = _policy(profile, self.options)
-        self._cost = _cost(profile.cost, self.options)
+        self.options = read_options(options)
+        self._profile = PROFILES[self.options.server]
+        self.model = model or self._profile.model
+        server = server_of(self.options)
+        self._policy = server.policy
+        self._clocked = ClockedServer(server, self.options.round_trip_s)
         self._rng = random.Random(f"answers {self.options.seed}")
         self._began_at_s: float | None = None
-        self._clocked = ClockedServer(
-            Server(self._cost, self._policy, _pace(self.options)), round_trip_s=self.options.round_trip_s
-        )
         limit = self.options.proxy_limit
         self._proxy: AbstractAsyncContextManager[Any] = nullcontext() if limit is None else asyncio.Semaphore(limit)
 
@@ -185,7 +118,7 @@ class Simulated:
             slots=policy.slots,
             kv_pool_tokens=policy.pool_tokens,
             metrics="json",
-            details={**msgspec.to_builtins(self.options), **asdict(self._cost), "policy": policy.name},
+            details={**msgspec.to_builtins(self.options), **asdict(self._clocked.server.cost), "policy": policy.name},
         )
 
     async def prepare(self, facts: EngineFacts, prompt: Prompt) -> tuple[str, ...]:
@@ -235,7 +168,8 @@ class Simulated:
         options, now, server = self.options, clock(), self._clocked.server
         share = min(1.0, options.output_share * (1.0 + options.output_spread * spread))
         written = max(1, round(prompt.max_output_tokens * share))
-        job = _job(prompt, max(1, written // 3) if kind else written)
+        written = max(1, written // 3) if kind else written
+        job = job_of(prompt.messages, prompt.max_output_tokens, written, prompt.adapter)
         try:
             refused = await self._clocked.run(job)
             if refused == "context_overflow":
@@ -300,26 +234,6 @@ class Simulated:
         return None if prompt.model in named and prompt.adapter in named else "http_404"
 
 
-def _job(prompt: Prompt, written: int) -> Job:
-    """The request in the core's terms: its tokens, and the message boundaries histories are known by."""
-    key: Hashable = prompt.adapter
-    tokens = PROMPT_TOKENS
-    path = []
-    for message in prompt.messages:
-        text = message["content"]
-        key = hash((key, message["role"], text))
-        tokens += MESSAGE_TOKENS + text_tokens(text)
-        path.append((key, tokens))
-    return Job(
-        tokens,
-        written,
-        limit_tokens=prompt.max_output_tokens,
-        adapter=prompt.adapter,
-        path=tuple(path),
-        answer_key=hash((key, "assistant", text_of(written))),
-    )
-
-
 def _refuse(reply: Reply, error: str, at_s: float, text: str) -> None:
     reply.status = int(error.removeprefix("http_"))
     reply.first_byte_at_s = at_s
@@ -336,62 +250,3 @@ def _server_times(job: Job) -> dict[str, float]:
         "prefill_s": first_at_s - started_at_s,
         "decode_s": ended_at_s - first_at_s,
     }
-
-
-def _options(given: dict[str, object]) -> Options:
-    known = Options.__struct_fields__
-    for name in given:
-        if name not in known:
-            near = difflib.get_close_matches(name, known, 1)
-            hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(known)}"
-            raise ScenarioError(f"engine.options.{name} is not an option of the simulated engine", hint)
-    try:
-        options = msgspec.convert(given, Options)
-    except msgspec.ValidationError as error:
-        raise ScenarioError(f"engine.options: {error}", "see the reference of the simulated engine") from error
-    for name, value, table in (("server", options.server, PROFILES), ("policy", options.policy, POLICIES)):
-        if value is not None and value not in table:
-            raise ScenarioError(f"engine.options.{name}: {value!r} is not known", f"known: {', '.join(table)}")
-    return options
-
-
-def _pace(options: Options) -> Pace:
-    return Pace(
-        seed=options.seed,
-        jitter=options.jitter,
-        drift_per_hour=options.drift_per_hour,
-        leak_per_request=options.leak_per_request,
-        throttle_after_s=options.throttle_after_s,
-        throttle_factor=options.throttle_factor,
-    )
-
-
-def _policy(profile: Profile, options: Options) -> Policy:
-    """The profile's policy, or that of another engine with the profile's sizes, with what the options say."""
-    asked = {
-        "slots": options.slots,
-        "pool_tokens": options.kv_pool_tokens,
-        "max_batched_tokens": options.max_batched_tokens,
-        "context_tokens": options.context_tokens,
-        "block_tokens": options.block_tokens,
-        "queue_limit": options.queue_limit,
-        "prefix_cache": options.prefix_cache,
-    }
-    given: dict[str, Any] = {name: value for name, value in asked.items() if value is not None}
-    try:
-        if options.policy is None:
-            return replace(profile.policy, **given)
-        sizes = {name: getattr(profile.policy, name) for name in ("slots", "pool_tokens", "context_tokens")}
-        return replace(POLICIES[options.policy](), **{**sizes, **given})
-    except ValueError as error:
-        raise ScenarioError(f"engine.options: {error}") from error
-
-
-def _cost(cost: Cost, options: Options) -> Cost:
-    names = Cost.__dataclass_fields__
-    given = {name: getattr(options, name) for name in names if getattr(options, name, None) is not None}
-    cost = replace(cost, **given)
-    if options.speed <= 0:
-        raise ScenarioError(f"engine.options.speed must be above 0, not {options.speed}")
-    scaled = {name: getattr(cost, name) / options.speed for name in names if name.endswith("_s")}
-    return replace(cost, **scaled)
