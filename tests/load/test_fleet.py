@@ -228,7 +228,7 @@ def test_too_many_connections_are_refused_with_the_number_needed() -> None:
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
 
     async def do(fleet: ProcessFleet, held: Held, server: Playback) -> None:
-        with pytest.raises(ScenarioError, match=f"{hard + 1:,} people need {hard + 65:,} open files in each load process"):
+        with pytest.raises(ScenarioError, match=f"{hard + 1:,} people need {hard + 65:,} open files in each"):
             await fleet.connect(hard + 1)
 
     with_fleet(do)
