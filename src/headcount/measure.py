@@ -26,7 +26,7 @@ from headcount.demo import EmbeddedEngine
 from headcount.errors import RunError
 from headcount.load.fleet import Fleet, LocalFleet, ProcessFleet, most_connections, refuse_beyond_descriptors
 from headcount.load.orders import Setup
-from headcount.preflight import Ready, reach, settle_workload
+from headcount.preflight import Ready, Settled, reach, settle_workload
 from headcount.records import FORMAT_VERSION, EngineFacts, Gpu, RunFacts
 from headcount.review import limits_of, summaries_of
 from headcount.scenario import Scenario, encode_scenario
@@ -140,13 +140,12 @@ class _Measurement:
         intent = Intent(scenario, ready.facts, estimate_s(limits, expected), ready.notes, self._simulated)
         if not self._agree(intent):
             return None
-        table, notes = await settle_workload(ready, scenario.workload, scenario.seed)
-        scenario = self._scenario = msgspec.structs.replace(scenario, workload=table)
-        ready = msgspec.structs.replace(ready, notes=(*ready.notes, *notes))
+        settled = await settle_workload(ready, scenario.workload, scenario.seed, scenario.engine.tokenizer_file)
+        scenario = self._scenario = msgspec.structs.replace(scenario, workload=settled.table)
         sampler = (
             None if self._simulated else Sampler(open_sources(scenario.telemetry.gpu_metrics, ready.facts.address))
         )
-        facts = self._run_facts(ready, sampler.gpus if sampler else ())
+        facts = self._run_facts(ready, settled, sampler.gpus if sampler else ())
         writer, earlier, next_index, gone_s = self._folder(facts)
         origin_s = clock()() - gone_s
         session = Session(
@@ -215,7 +214,7 @@ class _Measurement:
             return LocalFleet(setup, session.take_lines, session.take_samples, ready.engine)
         return ProcessFleet(setup, scenario.processes, session.take_lines, session.take_samples)
 
-    def _run_facts(self, ready: Ready, gpus: tuple[Gpu, ...]) -> RunFacts:
+    def _run_facts(self, ready: Ready, settled: Settled, gpus: tuple[Gpu, ...]) -> RunFacts:
         return RunFacts(
             format_version=FORMAT_VERSION,
             headcount_version=version("headcount"),
@@ -227,7 +226,8 @@ class _Measurement:
             simulated=self._simulated,
             gpus=gpus,
             client=_client_facts(self._scenario.processes),
-            notes=ready.notes,
+            notes=(*ready.notes, *settled.notes),
+            template_tokens=settled.template_tokens,
         )
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -18,9 +19,10 @@ from headcount.http import Client, Target
 from headcount.records import EngineFacts, Prompt, Reply
 from headcount.scenario import EngineOptions
 from headcount.workload import Workload, make_workload, settle
-from headcount.workload.calibration import PROBE, TokenCost, calibration_texts, token_cost
+from headcount.workload.calibration import PROBE, CalibrationText, TokenCost, calibration_texts, token_cost
+from headcount.workload.tokenizer import token_counter
 
-__all__ = ["PROBE_TOKENS", "Ready", "probe", "reach", "settle_workload", "target_of"]
+__all__ = ["PROBE_TOKENS", "Ready", "Settled", "probe", "reach", "settle_workload", "target_of"]
 
 PROBE_TEXT = "Tell me in a few sentences what the sea looks like on a windy day."
 PROBE_TOKENS = 16
@@ -106,22 +108,44 @@ def probe(facts: EngineFacts, adapter: str | None = None) -> Prompt:
 # --- what a word costs -----------------------------------------------------------------------
 
 
-async def settle_workload(ready: Ready, table: dict[str, object], seed: int) -> tuple[dict[str, object], list[str]]:
-    """The workload with what only the server can tell: its adapters, and what a word costs in its tokens.
+class Settled(msgspec.Struct, frozen=True):
+    """A workload with what only the server can tell."""
 
-    Also notes for ``run.json``. A table that says what words cost, as that of a continued run does, is believed.
-    Raises ``ScenarioError`` for an adapter that the server does not have.
+    table: dict[str, object]
+    """``[workload]`` with the server's adapters, and what a word costs in its tokens."""
+    notes: tuple[str, ...]
+    """For ``run.json``."""
+    template_tokens: int | None
+    """What the server's chat template adds to a conversation of one message; None when it tells no counts."""
+
+
+async def settle_workload(
+    ready: Ready, table: dict[str, object], seed: int, tokenizer_file: str | None = None
+) -> Settled:
+    """Ask the server what the workload depends on; what words cost is counted by a tokenizer's file where one is given.
+
+    A table that says what words cost, as that of a continued run does, is believed.
+    Raises ``ScenarioError`` for an adapter that the server does not have, and for a file that is no tokenizer.
     """
     table = settle(table, ready.facts.adapters)
     notes = _check_adapters(ready.facts, make_workload(table, seed))
-    if "tokens_per_word" in table:
-        return table, notes
-    costs: dict[str, TokenCost] = {}
-    for _ in range(CALIBRATION_ROUNDS):
-        costs = await _token_costs(ready, make_workload(table, seed))
-        table = settle(table, tokens_per_word={key: cost.tokens_per_word for key, cost in costs.items()})
-    notes += [f"{key}: {cost.tokens_per_word:.2f} tokens a word, as the server counts" for key, cost in costs.items()]
-    return table, notes
+    (probe_tokens,) = await _prompt_tokens(ready, [(None, PROBE)])
+    template_tokens = None if probe_tokens is None else max(0, probe_tokens - 1)
+    if "tokens_per_word" not in table:
+        count = None if tokenizer_file is None else token_counter(tokenizer_file)
+        costs: dict[str, TokenCost] = {}
+        for _ in range(CALIBRATION_ROUNDS):
+            texts = calibration_texts(make_workload(table, seed), ready.facts.context_tokens)
+            counts = (
+                await _prompt_tokens(ready, [(text.model, text.text) for text in texts])
+                if count is None
+                else [count(text.text) for text in texts]
+            )
+            costs = _token_costs(texts, counts, probe_tokens if count is None else 1)
+            table = settle(table, tokens_per_word={key: cost.tokens_per_word for key, cost in costs.items()})
+        by = "the server" if count is None else "its tokenizer's file"
+        notes += [f"{key}: {cost.tokens_per_word:.2f} tokens a word, as {by} counts" for key, cost in costs.items()]
+    return Settled(table, tuple(notes), template_tokens)
 
 
 def _check_adapters(facts: EngineFacts, workload: Workload) -> list[str]:
@@ -135,22 +159,21 @@ def _check_adapters(facts: EngineFacts, workload: Workload) -> list[str]:
     return [f"adapters {', '.join(missing)}: the server does not say whether it has them"] if missing else []
 
 
-async def _token_costs(ready: Ready, workload: Workload) -> dict[str, TokenCost]:
-    """One round: texts as they will be sent, a few at a time; their prompt tokens as the server counts them."""
-    texts = calibration_texts(workload, ready.facts.context_tokens)
-    counts = await _prompt_tokens(ready, [(None, PROBE), *((text.model, text.text) for text in texts)])
-    probe_tokens, counted = counts[0], counts[1:]
+def _token_costs(
+    texts: Sequence[CalibrationText], counts: Sequence[int | None], probe_tokens: int | None
+) -> dict[str, TokenCost]:
+    """What one round of texts, sent as they will be sent, tells of each language and model."""
     if probe_tokens is None:
         return {}
     pairs: dict[str, list[tuple[int, int]]] = defaultdict(list)
-    for text, tokens in zip(texts, counted, strict=True):
+    for text, tokens in zip(texts, counts, strict=True):
         if tokens is not None:
             pairs[text.key].append((len(text.text.split()), tokens))
     costs = {key: token_cost(probe_tokens, found) for key, found in pairs.items()}
     return {key: cost for key, cost in costs.items() if cost is not None}
 
 
-async def _prompt_tokens(ready: Ready, texts: list[tuple[str | None, str]]) -> list[int | None]:
+async def _prompt_tokens(ready: Ready, texts: Sequence[tuple[str | None, str]]) -> list[int | None]:
     """What each text costs alone; None where no answer or no count came."""
     places = asyncio.Semaphore(CALIBRATION_AT_ONCE)
 

@@ -1,22 +1,57 @@
-"""What one minute of a workload would send, as text."""
+"""What one minute of a scenario would send, as text."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
 
 from headcount.report.format import clean, number
-from headcount.workload.preview import Preview
+from headcount.report.words import people
+from headcount.scenario import Scenario
+from headcount.workload import make_workload, settle
+from headcount.workload.arrivals import Open, Replayed, arrival_instants, recorded_instants
+from headcount.workload.preview import Preview, preview
 
-__all__ = ["preview_text"]
+__all__ = ["preview_text", "scenario_text"]
+
+INVENTED_ADAPTERS = ("adapter-a", "adapter-b", "adapter-c", "adapter-d")
+"""In place of those that only a server could name."""
+MINUTE_S = 60.0
+USUAL_USERS = 20
 
 SHOWN_CHARS = 160
 """Of each turn in the sample conversations."""
 
 
+def scenario_text(scenario: Scenario, users: int | None = None) -> str:
+    """One minute of a scenario's first level: of ``users`` people where that is given and people do not arrive.
+
+    Raises ``ScenarioError`` when a file it names cannot be read.
+    """
+    table = settle(scenario.workload, INVENTED_ADAPTERS)
+    workload = make_workload(table, scenario.seed)
+    arrivals, instants_s = scenario.arrivals, None
+    if isinstance(arrivals, Open):
+        instants_s = arrival_instants(arrivals, arrivals.rates_per_s[0], scenario.seed, "level 0")
+    elif isinstance(arrivals, Replayed):
+        recorded: Iterator[float] = workload.instants_s()  # type: ignore[attr-defined]  # a trace has them
+        instants_s = recorded_instants(recorded, arrivals.speed)
+    if instants_s is None:
+        seen = preview(workload, users or next(iter(scenario.search.levels), USUAL_USERS))
+    else:
+        arriving = sum(1 for _ in itertools.takewhile(lambda at_s: at_s < MINUTE_S, instants_s))
+        seen = preview(workload, arriving, span_s=MINUTE_S, arriving=True)
+    text = preview_text(seen)
+    if table != scenario.workload:
+        text = f"the adapters' names are invented: those of the server are not known before it is asked\n{text}"
+    return text
+
+
 def preview_text(seen: Preview) -> str:
     """People, lengths, what is asked of the server, and a few conversations."""
+    who = people(seen.users, str)
     lines = [
-        f"{seen.users} people send {number(seen.requests, 9)} requests in {seen.span_s:g} s, "
+        f"{who}{', arriving' if seen.arriving else ''} in {seen.span_s:g} s: {number(seen.requests, 9)} requests, "
         "were each answer to begin after half a second and be written at 20 tokens/s",
         f"{'personas':<14}{_shares(seen.personas)}",
         f"{'models':<14}{_shares(seen.models, nameless='the engine’s own')}",

@@ -82,6 +82,8 @@ class Conversation(msgspec.Struct, frozen=True):
     turns: tuple[Turn, ...]
     system: str = ""
     """A declared system prompt, shared by whoever declares it; empty for none."""
+    planned_system_tokens: int | None = None
+    """What it should cost in the server's tokens; None when not planned."""
     model: str | None = None
     """None: the engine's default model."""
     adapter: str | None = None
@@ -199,6 +201,8 @@ class Request(msgspec.Struct, frozen=True, omit_defaults=True):
     token_source: Literal["server", "client", "unknown"] = "unknown"
     """``server``: the server's usage; ``client``: estimated from text; ``unknown``: neither."""
     planned_prompt_tokens: int | None = None
+    """What this turn should add to the prompt: its text, and before the first turn the system prompt; None when not
+    planned."""
     max_output_tokens: int | None = None
     output_chars: int = 0
     finish_reason: str | None = None
@@ -313,3 +317,5 @@ class RunFacts(msgspec.Struct, frozen=True, omit_defaults=True):
     """The client's own machine: cores, Python, processes."""
     notes: tuple[str, ...] = ()
     """What was learned before measuring: fields refused by the server, token calibration …"""
+    template_tokens: int | None = None
+    """What the server's chat template adds to a conversation of one message; None when it tells no counts."""

@@ -14,7 +14,7 @@ from headcount.engine import ENGINES
 from headcount.errors import ScenarioError
 from headcount.slo import parse_slo
 from headcount.workload import make_workload
-from headcount.workload.arrivals import ArrivalPlan, Closed, Replayed
+from headcount.workload.arrivals import ArrivalPlan, Closed, Open, Replayed
 from headcount.workload.table import fill, nearest
 
 __all__ = [
@@ -55,6 +55,9 @@ class EngineOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     """The longest silence within an answer."""
     total_timeout_s: Seconds = 600.0
     """The longest whole answer."""
+    tokenizer_file: str | None = None
+    """The model's ``tokenizer.json``: what words cost is counted by it instead of by the server's usage. For servers
+    that tell no counts; needs the extra ``headcount[tokenizer]``."""
     options: dict[str, object] = {}
     """Fields of the engine's own class: the simulated engine's speed, for instance."""
 
@@ -150,6 +153,11 @@ def make_scenario(table: Mapping[str, object]) -> Scenario:
     make_workload(scenario.workload, scenario.seed)
     if isinstance(scenario.arrivals, Replayed) and scenario.workload.get("kind") != "trace":
         raise ScenarioError("arrivals.kind is 'trace', but workload.kind is not", "give the trace in [workload]")
+    if isinstance(scenario.arrivals, Open) and not scenario.arrivals.rates_per_s:
+        raise ScenarioError(
+            "arrivals.rates_per_s is missing",
+            "give the new conversations per second of each level, e.g. rates_per_s = [0.5, 1, 2]",
+        )
     return scenario
 
 

@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from headcount.errors import ScenarioError
 from headcount.records import Conversation
-from headcount.workload import PRESETS, make_workload, settle
+from headcount.workload import PRESETS, make_workload, settle, without_stages
 from headcount.workload.deal import Deal
 
 weights = st.dictionaries(st.text("abcdef", min_size=1, max_size=3), st.floats(0.05, 20), min_size=1, max_size=6)
@@ -167,3 +168,20 @@ def test_expected_means_of_a_mix() -> None:
     table = {"kind": "mix", "personas": {"a": {"think_s": 1, "weight": 3}, "b": {"think_s": 5}}}
 
     assert make_workload(table, 1).expected().think_s == pytest.approx(2.0)
+
+
+def test_stages_can_be_left_out_everywhere() -> None:
+    """Those of ready personas and of a mix's personas too; nothing else that people say or wait changes."""
+    mixed = {"rag": {"weight": 2}, "helper": {"kind": "voice"}, "own": {"stages": [{"name": "x"}]}}
+    tables: list[dict[str, object]] = [
+        {"kind": "agent"},
+        {"stages": [{"name": "x", "delay_s": 1}]},
+        {"kind": "mix", "personas": mixed},
+    ]
+    for table in tables:
+        whole, bare = make_workload(table, 1), make_workload(without_stages(table), 1)
+        for person in range(6):
+            said, left = (next(workload.conversations(person, "level 0")) for workload in (whole, bare))
+            assert any(turn.stages for turn in said.turns)
+            assert [replace(turn, stages=()) for turn in said.turns] == list(left.turns)
+    assert without_stages({"kind": "trace", "file": "x"}) == {"kind": "trace", "file": "x"}

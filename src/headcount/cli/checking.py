@@ -33,12 +33,8 @@ def _check(options: argparse.Namespace) -> int:
 
 
 def _preview(options: argparse.Namespace) -> int:
-    from headcount.preview import preview_text
+    from headcount.preview import scenario_text
     from headcount.scenario import load_scenario
-    from headcount.workload import make_workload
-    from headcount.workload.preview import preview
 
-    scenario = load_scenario(options.scenario)
-    users = options.users or next(iter(scenario.search.levels), 10)
-    print(preview_text(preview(make_workload(scenario.workload, scenario.seed), users)))
+    print(scenario_text(load_scenario(options.scenario), options.users))
     return 0

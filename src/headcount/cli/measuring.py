@@ -31,6 +31,8 @@ def add(verbs: Verbs, common: argparse.ArgumentParser) -> None:
     find.set_defaults(verb=_find)
     run = verbs.add_parser("run", parents=[common], help="measure what a scenario file says: fixed levels or a search")
     run.add_argument("scenario", type=Path, help="a scenario file (TOML)")
+    run.add_argument("url", nargs="?", help="the server's address, in place of the scenario's")
+    _add_no_stages(run)
     add_key(run)
     add_output(run)
     run.set_defaults(verb=_run)
@@ -53,8 +55,18 @@ def _add_server(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--workload", default="chat", help="what people do: chat, chat-slow, short, rag … (default chat)"
     )
+    _add_no_stages(parser)
+    parser.add_argument(
+        "--tokenizer", metavar="FILE", help="the model's tokenizer.json, to count words by (default: ask)"
+    )
     parser.add_argument("--seed", type=int, default=1, help="of everything random (default 1)")
     parser.add_argument("--gpu-metrics", metavar="URL", help="a DCGM or other Prometheus exporter of the server's GPUs")
+
+
+def _add_no_stages(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--no-stages", action="store_true", help="leave out retrieval, tools and speech: the model alone"
+    )
 
 
 def _add_search(parser: argparse.ArgumentParser) -> None:
@@ -72,14 +84,29 @@ def _find(options: argparse.Namespace) -> int:
     from headcount.review import scenario_of
     from headcount.store import open_run
 
-    scenario = scenario_of(open_run(options.resume)) if options.resume else _scenario_from_flags(options)
-    return _measure(scenario, options, "find")
+    if options.resume:
+        return _measure(scenario_of(open_run(options.resume)), options, "find")
+    return _measure(_as_flagged(_scenario_from_flags(options), options), options, "find")
 
 
 def _run(options: argparse.Namespace) -> int:
     from headcount.scenario import load_scenario
 
-    return _measure(load_scenario(options.scenario), options, "run")
+    return _measure(_as_flagged(load_scenario(options.scenario), options), options, "run")
+
+
+def _as_flagged(scenario: Scenario, options: argparse.Namespace) -> Scenario:
+    """The scenario at another address, or without stages, where the flags say so; an address is looked for where
+    neither tells any."""
+    import msgspec
+
+    from headcount.workload import without_stages
+
+    engine = scenario.engine
+    if engine.kind != "simulated":
+        engine = msgspec.structs.replace(engine, url=options.url or engine.url or look_around())
+    workload = without_stages(scenario.workload) if options.no_stages else scenario.workload
+    return msgspec.structs.replace(scenario, engine=engine, workload=workload)
 
 
 def _demo(options: argparse.Namespace) -> int:
@@ -145,13 +172,13 @@ def _agreed(intent: Intent, options: argparse.Namespace) -> bool:
 def _scenario_from_flags(options: argparse.Namespace) -> Scenario:
     from headcount.scenario import make_scenario
 
-    url = options.url or ("" if options.engine == "simulated" else look_around())
     engine = {
         "kind": options.engine,
-        "url": url,
+        "url": options.url,
         "model": options.model,
         "insecure": options.insecure,
         "ca_file": options.ca_file,
+        "tokenizer_file": options.tokenizer,
     }
     search = {
         "max_users": options.max_users,

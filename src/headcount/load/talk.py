@@ -212,6 +212,15 @@ class _Question:
             return self.turn.think_s
         return self.turn.think_s + self.turn.reading_s_per_token * (_tokens(self.reply)[0] or 0)
 
+    @property
+    def planned_tokens(self) -> int | None:
+        """What this turn should add to the prompt: its text, and before the first turn the system prompt."""
+        planned, conversation = self.turn.planned_prompt_tokens, self.conversation
+        if planned is None or self.turn_number > 1 or not conversation.system:
+            return planned
+        system_tokens = conversation.planned_system_tokens
+        return None if system_tokens is None else planned + system_tokens
+
     def record(self, level: int, origin_s: float) -> Request:
         """The facts; instants become relative to the run's beginning."""
 
@@ -244,7 +253,7 @@ class _Question:
             output_tokens=output_tokens,
             cached_tokens=reply.cached_tokens,
             token_source=token_source,  # type: ignore[arg-type]
-            planned_prompt_tokens=self.turn.planned_prompt_tokens,
+            planned_prompt_tokens=self.planned_tokens,
             max_output_tokens=self.turn.max_output_tokens,
             output_chars=sum(map(len, reply.text)),
             finish_reason=reply.finish_reason,

@@ -17,7 +17,17 @@ from headcount.errors import ScenarioError
 from headcount.records import Conversation
 from headcount.workload.presets import PRESETS
 
-__all__ = ["PRESETS", "WORKLOADS", "Expected", "Workload", "make_persona", "make_workload", "settle", "workload_class"]
+__all__ = [
+    "PRESETS",
+    "WORKLOADS",
+    "Expected",
+    "Workload",
+    "make_persona",
+    "make_workload",
+    "settle",
+    "without_stages",
+    "workload_class",
+]
 
 WORKLOADS: dict[str, str] = {
     "chat": "headcount.workload.chat:Chat",
@@ -65,8 +75,7 @@ def make_workload(table: Mapping[str, object], seed: int) -> Workload:
 
 def make_persona(name: str, table: Mapping[str, object], common: Mapping[str, object], seed: int) -> Workload:
     """The workload of one persona of a mix; ``common`` are options for those kinds that have them."""
-    kind = name if name in PRESETS or name in WORKLOADS else "chat"
-    options = {"kind": kind} | {key: value for key, value in table.items() if key != "weight"}
+    options = {"kind": _kind_of(name)} | {key: value for key, value in table.items() if key != "weight"}
     return _make(options, seed, f"workload.personas.{name}", dict(common) | {"persona": name})
 
 
@@ -79,6 +88,16 @@ def settle(
     if tokens_per_word and settled.get("kind") in (None, "mix", *PRESETS, *WORKLOADS):
         settled["tokens_per_word"] = dict(tokens_per_word) | cast("dict[str, float]", table.get("tokens_per_word", {}))
     return settled
+
+
+def without_stages(table: Mapping[str, object]) -> dict[str, object]:
+    """A ``[workload]`` table whose people take no steps outside the model, those of ready personas included."""
+    kind = table.get("kind", "chat")
+    if kind == "mix":
+        personas = cast("Mapping[str, dict[str, object]]", table.get("personas", {}))
+        bare = {name: without_stages({"kind": _kind_of(name)} | persona) for name, persona in personas.items()}
+        return {**table, "personas": bare}
+    return {**table, "stages": []} if kind == "chat" or kind in PRESETS else dict(table)
 
 
 def _with_adapters(table: dict[str, object], adapters: list[str]) -> dict[str, object]:
@@ -163,6 +182,11 @@ def workload_class(name: str, at: str = "workload") -> type[Any]:
     except (ImportError, AttributeError) as error:
         raise ScenarioError(f"{at}.kind {name!r} cannot be loaded: {error}", "check the module's path") from error
     return found
+
+
+def _kind_of(persona: str) -> str:
+    """The kind of a persona that does not say: its name where that is one, else ``chat``."""
+    return persona if persona in PRESETS or persona in WORKLOADS else "chat"
 
 
 def _kinds() -> list[str]:

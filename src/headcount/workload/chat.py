@@ -148,7 +148,13 @@ class Chat(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
                     ),
                 )
             )
-        return Conversation(persona=self.persona, turns=tuple(turns), system=self._system(language), language=language)
+        return Conversation(
+            persona=self.persona,
+            turns=tuple(turns),
+            system=self._system(language),
+            planned_system_tokens=self.system_tokens if not self.system else None,
+            language=language,
+        )
 
     def _pause_s(self, typed_tokens: int, pauses: Random) -> float:
         typing_s = typed_tokens / self.typing_tokens_per_s if self.typing_tokens_per_s else 0.0

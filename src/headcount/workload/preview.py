@@ -21,6 +21,9 @@ class Preview(msgspec.Struct, frozen=True):
     """One minute of ``users`` people at an assumed speed of the server."""
 
     users: int
+    """People of the closed loop; of the open one, those who arrive."""
+    arriving: bool
+    """Whether people arrive, hold one conversation and leave."""
     span_s: float
     requests: int
     personas: dict[str, int]
@@ -58,21 +61,27 @@ def preview(
     ttft_s: float = 0.5,
     user_tokens_per_s: float = 20.0,
     stream: str = "level 0",
+    arriving: bool = False,
 ) -> Preview:
     """What ``users`` people of the closed loop would send, were every answer to begin after ``ttft_s`` and be written
-    at ``user_tokens_per_s``. The words are those that the first level sends."""
+    at ``user_tokens_per_s``; of people who are ``arriving`` in that time, all of their one conversation. The words
+    are those that the first level sends."""
     firsts: list[Conversation] = []
     sent: list[tuple[int, int]] = []
     for person in range(users):
         talks = workload.conversations(person, stream)
         first = next(talks)
         firsts.append(first)
+        if arriving:
+            sent += [(prompt, output) for _, prompt, output in _instants(iter([first]), ttft_s, user_tokens_per_s)]
+            continue
         began_s = span_s * person / users
         talking = _instants(itertools.chain([first], talks), ttft_s, user_tokens_per_s)
         # everybody is in the middle of something: the minute begins at a different point of each person's talks
         sent += _between(talking, began_s, began_s + span_s)
     return Preview(
         users=users,
+        arriving=arriving,
         span_s=span_s,
         requests=len(sent),
         personas=_counted(first.persona for first in firsts),
@@ -89,10 +98,10 @@ def preview(
 def _instants(
     talks: Iterator[Conversation], ttft_s: float, user_tokens_per_s: float
 ) -> Iterator[tuple[float, int, int]]:
-    """(when, prompt tokens with history, output tokens) of one person's turns, endless."""
+    """(when, prompt tokens with history, output tokens) of one person's turns."""
     at_s = 0.0
     for talk in talks:
-        history_tokens = text_tokens(Turn(talk.system, 1, 0.0)) if talk.system else 0
+        history_tokens = text_tokens(Turn(talk.system, 1, 0.0, talk.planned_system_tokens)) if talk.system else 0
         for turn in talk.turns:
             at_s += sum(stage.delay_s for stage in turn.stages if not stage.after)
             history_tokens += text_tokens(turn)
