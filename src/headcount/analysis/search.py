@@ -258,7 +258,7 @@ def _candidate(known: dict[int, Standing], fit: LimitFit, over: int, limits: Lim
     """
     believed = math.floor(min(fit.quantile(1.0 - CONFIRM_BELIEF), CONFIRM_MARGIN * fit.quantile(0.5)))
     believed = min(max(believed, 1), over - 1)
-    close = min(believed - 1, math.ceil(believed / (1.0 + limits.resolution)))
+    close = min(believed - 1, math.ceil(believed / (1.0 + 0.5 * limits.resolution)))
     begun = [s for s in known.values() if close <= s.users <= believed and s.held and s.acceptable]
     if begun:
         return max(begun, key=lambda s: (s.held, s.users)).users
