@@ -18,13 +18,13 @@ import random
 import statistics
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 import msgspec
 
-from headcount.analysis.conclusions import LevelSummary, Limits, Plan, Verdict
+from headcount.analysis.conclusions import LevelSummary, Limits, Plan
 from headcount.analysis.search import next_level
 from headcount.analysis.summary import summarize
 from headcount.analysis.table import RequestTable

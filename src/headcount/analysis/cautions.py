@@ -1,6 +1,7 @@
 """Reasons not to trust a level: one small pure function each, from its evidence to a ``Caution`` or None.
 
-A fatal one voids the level. Knows nothing of other levels and of the search.
+A fatal one voids the level. What server and GPUs contribute is in ``machine_cautions``. Knows nothing of other
+levels and of the search.
 """
 
 from __future__ import annotations
@@ -12,37 +13,16 @@ import msgspec
 import numpy as np
 
 from headcount.analysis.conclusions import Caution
-from headcount.analysis.level_test import Window, turn_cycle_s
-from headcount.analysis.table import Rows
-from headcount.records import Level, Sample
-from headcount.slo import Clause
+from headcount.analysis.evidence import Evidence
+from headcount.analysis.level_test import turn_cycle_s
+from headcount.analysis.table import Floats
+from headcount.stats.proportion import smallest_telling_n
 from headcount.stats.quantile import quantile
+from headcount.stats.trend import trend
 
-__all__ = ["CHECKS", "Evidence", "buffered_stream", "cautions_of", "client_lag", "errors", "littles_law", "send_delay"]
+__all__ = ["CHECKS", "cautions_of"]
 
-
-class Evidence(msgspec.Struct, frozen=True):
-    """What the checks look at: one level."""
-
-    level: Level
-    rows: Rows
-    """Everything, in order of its end."""
-    inside: Rows
-    """What ended inside the steady window."""
-    window: Window
-    samples: tuple[Sample, ...]
-    slo: tuple[Clause, ...]
-    first_error: str | None
-
-    def values(self, name: str) -> list[float]:
-        """Samples of one name inside the steady window."""
-        began, ended = self.window.began_at_s, self.window.ended_at_s
-        return [s.value for s in self.samples if s.name == name and began <= s.at_s <= ended]
-
-    @property
-    def ttft_bound_s(self) -> float | None:
-        """The tightest bound on TTFT; None when no clause names it."""
-        return min((c.bound for c in self.slo if c.metric == "ttft"), default=None)
+_ON_ITS_OWN = "use more load processes, or run headcount on a machine of its own"
 
 
 def cautions_of(evidence: Evidence) -> tuple[Caution, ...]:
@@ -52,17 +32,19 @@ def cautions_of(evidence: Evidence) -> tuple[Caution, ...]:
     return tuple(sorted(found, key=lambda caution: not caution.fatal))
 
 
+# --- our own side -----------------------------------------------------------------------------
+
+
 def client_lag(evidence: Evidence) -> Caution | None:
     """Our own event loop was late: p99 of its lag above max(20 ms, 10 % of the TTFT bound)."""
     lag_s = quantile(np.asarray(evidence.values("client_loop_lag_s")), 0.99)
-    bound_s = max(0.020, 0.1 * (evidence.ttft_bound_s or 0.0))
-    if lag_s is None or lag_s <= bound_s:
+    if lag_s is None or lag_s <= evidence.tolerable_delay_s:
         return None
     return Caution(
         "client-lag",
-        f"this client's own event loop was {lag_s * 1000:.0f} ms late (p99; {bound_s * 1000:.0f} ms are tolerable), "
+        f"this client's own event loop was {_ms(lag_s)} late (p99; {_ms(evidence.tolerable_delay_s)} are tolerable), "
         "so the waits shown are partly its own",
-        "use more load processes, or run headcount on a machine of its own",
+        _ON_ITS_OWN,
         fatal=True,
     )
 
@@ -71,13 +53,29 @@ def send_delay(evidence: Evidence) -> Caution | None:
     """Requests left late: p99 of scheduled-to-sent above max(20 ms, 10 % of the TTFT bound)."""
     delays_s = evidence.inside.send_delay_s
     delay_s = quantile(delays_s[~np.isnan(delays_s)], 0.99)
-    bound_s = max(0.020, 0.1 * (evidence.ttft_bound_s or 0.0))
-    if delay_s is None or delay_s <= bound_s:
+    if delay_s is None or delay_s <= evidence.tolerable_delay_s:
+        return None
+    return Caution("send-delay", f"requests left this client {_ms(delay_s)} after their time (p99)", _ON_ITS_OWN, True)
+
+
+def client_cpu(evidence: Evidence) -> Caution | None:
+    """A load process used more than 90 % of its core for half of the window or more."""
+    by_process = evidence.by_place("client_cpu_fraction")
+    busiest = max((float(np.median(values)) for values in by_process.values()), default=0.0)
+    if busiest <= 0.90:
+        return None
+    return Caution("client-cpu", f"a load process used {busiest:.0%} of its processor core", _ON_ITS_OWN, fatal=True)
+
+
+def client_errors(evidence: Evidence) -> Caution | None:
+    """Requests that failed for want of our own resources: descriptors, ports, memory."""
+    failed = int(evidence.inside.of_kind("client").sum())
+    if failed == 0:
         return None
     return Caution(
-        "send-delay",
-        f"requests left this client {delay_s * 1000:.0f} ms after their time (p99)",
-        "use more load processes, or run headcount on a machine of its own",
+        "client-errors",
+        f"{failed} requests never left this client: {evidence.first_error or 'no reason was given'}",
+        "raise the limit of open files (ulimit -n), or use fewer people on one machine",
         fatal=True,
     )
 
@@ -86,7 +84,8 @@ def littles_law(evidence: Evidence) -> Caution | None:
     """Requests/s x (mean E2E + think) must give the people within 10 %, or within what so short a window can show."""
     level, window, inside = evidence.level, evidence.window, evidence.inside
     cycle_s = turn_cycle_s(inside)
-    if cycle_s is None or level.users < 1 or window.blocks < 2 or level.conversations_each is not None:
+    closed = level.rate_per_s is None and level.conversations_each is None
+    if cycle_s is None or level.users < 1 or window.blocks < 2 or not closed:
         return None
     seen = len(inside) / window.length_s * cycle_s
     # Each person's turns at both edges are counted whole or not at all: half a cycle of error, by chance.
@@ -99,6 +98,25 @@ def littles_law(evidence: Evidence) -> Caution | None:
         "the load was capped or lost somewhere before the server: look at client limits and at a proxy between",
         fatal=True,
     )
+
+
+def in_flight_not_reached(evidence: Evidence) -> Caution | None:
+    """Of the time between pressing enter and the end of the answer, less than 98 % were spent with the server."""
+    inside = evidence.inside
+    known = ~np.isnan(inside.send_delay_s)
+    wanted_s = float(inside.age_s[known].sum())
+    share = 1.0 - float(inside.send_delay_s[known].sum()) / wanted_s if wanted_s > 0.0 else 1.0
+    if share >= 0.98:
+        return None
+    return Caution(
+        "in-flight-not-reached",
+        f"only {share:.0%} of the requests that should have been in flight were",
+        "something on this client holds requests back: connections, descriptors or processor time",
+        fatal=True,
+    )
+
+
+# --- what came back ---------------------------------------------------------------------------
 
 
 def buffered_stream(evidence: Evidence) -> Caution | None:
@@ -118,6 +136,22 @@ def buffered_stream(evidence: Evidence) -> Caution | None:
     )
 
 
+def unmeasurable_clause(evidence: Evidence) -> Caution | None:
+    """A clause about which no answer said anything: TTFT of whole answers, speed without token counts."""
+    good = evidence.inside.where(evidence.inside.good)
+    if len(good) < 5:
+        return None
+    silent = [c.text for place, c in enumerate(evidence.slo) if c.metric != "errors" and not good.judged(place).any()]
+    if not silent:
+        return None
+    return Caution(
+        "clause-without-data",
+        f"no answer said anything about {silent[0]}",
+        "ask for streamed answers of several tokens and usage figures, or judge whole answers (--slo whole)",
+        fatal=True,
+    )
+
+
 def errors(evidence: Evidence) -> Caution | None:
     """Any failed request, with the first message."""
     inside = evidence.inside
@@ -131,11 +165,137 @@ def errors(evidence: Evidence) -> Caution | None:
     )
 
 
+def too_few(evidence: Evidence) -> Caution | None:
+    """Fewer requests than a percentile of the service level needs; the level decides nothing on them."""
+    needed = max((smallest_telling_n(c.allowed_fraction) for c in evidence.slo if c.percentile is not None), default=1)
+    n = len(evidence.inside)
+    if n >= needed or evidence.level.stopped_at_s is None:
+        return None
+    return Caution(
+        "too-few-requests",
+        f"{n} requests were counted; the service level's percentile needs {needed}",
+        "hold the level longer (level_time_s)",
+    )
+
+
+def drift(evidence: Evidence) -> Caution | None:
+    """Waits that rise or fall within the steady window, significantly and by more than 10 % of the bound."""
+    inside, window = evidence.inside, evidence.window
+    if window.blocks < 4:
+        return None
+    by_clause = {c.metric: c.bound for c in evidence.slo if c.metric != "errors"}
+    for metric, bound_s in by_clause.items():
+        values = inside.metric(metric)
+        known = ~np.isnan(values)
+        means = _means(values[known], inside.ended_at_s[known], window.began_at_s, window.length_s, 2 * window.blocks)
+        found = trend(means)
+        change_s = found.slope * len(means)
+        if found.p_value < 0.01 and abs(change_s) > 0.10 * bound_s:
+            return Caution(
+                "drift",
+                f"{metric} {'rose' if change_s > 0 else 'fell'} by {abs(change_s):.2g} s under an unchanged load",
+                "something fills up or heats up: hold the level longer (--soak) before believing it",
+            )
+    return None
+
+
+def not_drained(evidence: Evidence) -> Caution | None:
+    """The server still had requests waiting when the level was left."""
+    level = evidence.level
+    if level.stopped_at_s is None or level.drained_at_s is not None or level.ended in ("interrupted", "error"):
+        return None
+    if not any(s.name == "server_waiting_requests" and s.value > 0 for s in evidence.samples):
+        return None
+    return Caution(
+        "not-drained",
+        "the server was still busy when the next level had to begin",
+        "is somebody else using it? The next level carries this one's load",
+    )
+
+
+def short_answers(evidence: Evidence) -> Caution | None:
+    """Answers shorter than 80 % of what was asked for: capacity then holds for answers of that length."""
+    inside = evidence.inside
+    chosen = inside.good & (inside.output_tokens >= 0) & (inside.max_output_tokens > 0)
+    if not chosen.any():
+        return None
+    mean, planned = float(inside.output_tokens[chosen].mean()), float(inside.max_output_tokens[chosen].mean())
+    if mean >= 0.8 * planned:
+        return None
+    return Caution(
+        "short-answers",
+        f"answers were {mean:.0f} tokens long on average, {planned:.0f} were asked for: "
+        f"the result holds for answers of {mean:.0f} tokens",
+        "ask for the lengths your people get, or let the engine ignore the end of text (ignore_eos)",
+    )
+
+
+def short_prompts(evidence: Evidence) -> Caution | None:
+    """Prompts that cost the server less than 80 % of what their last turn alone was planned to cost."""
+    inside = evidence.inside
+    counted = inside.prompt_tokens >= 0
+    if not counted.any() or float(inside.short_prompt[counted].mean()) <= 0.1:
+        return None
+    return Caution(
+        "short-prompts",
+        f"{float(inside.short_prompt[counted].mean()):.0%} of the prompts were far shorter for the server than planned",
+        "the server may cut prompts silently, or the text does not reach it: look at its context length",
+    )
+
+
+def prompts_stop_growing(evidence: Evidence) -> Caution | None:
+    """Histories that should grow from turn to turn but stay the same: the server drops their beginning."""
+    inside = evidence.inside
+    counted = inside.where(inside.good & (inside.prompt_tokens > 0))
+    means = [float(counted.prompt_tokens[counted.turn == turn].mean()) for turn in np.unique(counted.turn)]
+    if len(means) < 3 or means[1] <= 1.05 * means[0] or means[-1] > 1.02 * means[-2]:
+        return None
+    return Caution(
+        "history-cut",
+        f"prompts stop growing at {means[-1]:.0f} tokens: the server seems to drop the beginning of conversations",
+        "raise the server's context length, or plan shorter conversations",
+    )
+
+
+def estimated_tokens(evidence: Evidence) -> Caution | None:
+    """Token counts that are this client's estimate."""
+    if not bool(evidence.inside.estimated.any()):
+        return None
+    return Caution(
+        "tokens-estimated",
+        "the server reports no token counts: tokens and speeds are estimated from the text",
+        "speeds may be off by a tenth or more; a server that reports usage gives exact ones",
+    )
+
+
+def _means(values: Floats, at_s: Floats, began_s: float, length_s: float, parts: int) -> Floats:
+    """Means of values over equal parts of the window; parts without any are left out."""
+    place = np.clip(((at_s - began_s) / length_s * parts).astype(np.intp), 0, parts - 1)
+    n = np.bincount(place, minlength=parts)
+    sums = np.bincount(place, weights=values, minlength=parts)
+    return np.asarray(sums[n > 0] / n[n > 0])
+
+
+def _ms(seconds: float) -> str:
+    return f"{seconds * 1000:.0f} ms"
+
+
 CHECKS: tuple[Callable[[Evidence], Caution | None], ...] = (
     client_lag,
     send_delay,
+    client_cpu,
+    client_errors,
     littles_law,
+    in_flight_not_reached,
     buffered_stream,
+    unmeasurable_clause,
     errors,
+    too_few,
+    drift,
+    not_drained,
+    short_answers,
+    short_prompts,
+    prompts_stop_growing,
+    estimated_tokens,
 )
 """In the order in which they are told."""

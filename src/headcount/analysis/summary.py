@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from headcount.analysis.cautions import Evidence, cautions_of
+from headcount.analysis.cautions import cautions_of
 from headcount.analysis.conclusions import LevelSummary, Quantiles
+from headcount.analysis.evidence import Evidence
 from headcount.analysis.level_test import Window, decide, steady_window, turn_cycle_s
 from headcount.analysis.machine import Machine
 from headcount.analysis.machine_cautions import machine_cautions
