@@ -16,6 +16,8 @@ def add(verbs: Verbs, common: argparse.ArgumentParser) -> None:
     check.add_argument("target", nargs="?", help="a server's address or a scenario file; none: look on this machine")
     check.add_argument("--model", help="the model to ask")
     check.add_argument("--against", type=Path, metavar="RUN", help="say what changed since a stored run")
+    check.add_argument("--client", action="store_true", help="instead: how much load this machine itself can carry")
+    check.add_argument("--processes", type=positive, default=1, help="load processes of --client (default 1)")
     add_key(check)
     check.set_defaults(verb=_check)
     preview = verbs.add_parser("preview", parents=[common], help="what a scenario would send, without sending it")
@@ -25,6 +27,10 @@ def add(verbs: Verbs, common: argparse.ArgumentParser) -> None:
 
 
 def _check(options: argparse.Namespace) -> int:
+    if options.client:
+        from headcount.ceiling import check_client
+
+        return check_client(options.processes)
     from headcount.check import check
     from headcount.cli.measuring import look_around
 
