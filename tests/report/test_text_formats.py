@@ -11,9 +11,10 @@ import jsonschema
 import msgspec
 import pytest
 
+from headcount.analysis.conclusions import Caution
 from headcount.errors import ScenarioError
 from headcount.report import FORMATS, as_json, write
-from headcount.report.outline import next_steps
+from headcount.report.outline import caution_groups, next_steps
 from headcount.report.words import words
 from tests.report.invented import (
     ALL,
@@ -140,6 +141,29 @@ def test_a_fatal_caution_comes_before_all_others() -> None:
     text = write("terminal", report(altered(cautions=PLAIN.cautions + NOT_TRUSTED.cautions)))
 
     assert text.index("event loop was late") < text.index("Prompts stopped growing")
+
+
+FAR = tuple(
+    Caution("queue-never-empty", f"the server's queue was never empty ({n} waiting)", "fewer people", level=level)
+    for level, n in ((3, 40), (5, 3))
+)
+"""What stands at 64 and 52 people, where the limit is 48."""
+
+
+def test_cautions_far_from_the_limit_do_not_drown_those_at_it() -> None:
+    """One line each, named after their people, after what concerns the answer; in the limit's own words where the
+    same stands there."""
+    groups = caution_groups(altered(cautions=FAR + PLAIN.cautions))
+    assert [(one.caution.code, one.users, one.near) for one in groups] == [
+        ("truncated-prompts", (), True),
+        ("queue-never-empty", (52, 64), False),
+    ]
+    lines = write("terminal", report(altered(cautions=FAR + PLAIN.cautions))).splitlines()
+    assert "  at 52 and 64 people: the server's queue was never empty (3 waiting)" in lines
+
+    at_limit = msgspec.structs.replace(FAR[0], level=4, sentence="at the limit")
+    (group,) = caution_groups(altered(cautions=(*FAR, at_limit)))
+    assert (group.caution.sentence, group.users, group.near) == ("at the limit", (48, 52, 64), True)
 
 
 def test_markdown_from_outside_stays_text() -> None:

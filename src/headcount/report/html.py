@@ -60,7 +60,7 @@ def _answer(report: Report, _: Words) -> dict[str, Any]:
     if verdict.recommended_users is not None:
         recommended = str(verdict.recommended_users)
         headroom = outline.headroom(verdict, _)
-    cautions = outline.distinct_cautions(verdict.cautions)
+    cautions = outline.caution_groups(verdict)
     return {
         "measured": clean(
             " · ".join(filter(None, [facts.engine.model, engine, *(gpu.name for gpu in facts.gpus)])), 400
@@ -75,7 +75,12 @@ def _answer(report: Report, _: Words) -> dict[str, Any]:
         "cause": [clean(text, 600) for text in outline.cause_lines(verdict, _)],
         "advice": [clean(text, 600) for text in outline.next_steps(verdict, _)],
         "cautions": [
-            {"sentence": clean(_(one.sentence), 600), "remedy": clean(_(one.remedy), 600), "fatal": one.fatal}
+            {
+                "where": outline.warned_at(one, _),
+                "sentence": clean(_(one.caution.sentence), 600),
+                "remedy": clean(_(one.caution.remedy), 600),
+                "fatal": one.caution.fatal,
+            }
             for one in cautions
         ],
         "cautions_link": _("Cautions: {n}").format(n=len(cautions)),

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
-from headcount.analysis.conclusions import Caution
 from headcount.report import Report, outline
 from headcount.report.format import clean
+from headcount.report.outline import Warned
 from headcount.report.rows import Row, level_rows
 from headcount.report.words import Words, words
 
@@ -35,8 +35,7 @@ def write(report: Report) -> str:
         if note := outline.footnote(rows, _):
             lines += ["", note]
     if verdict.cautions:
-        cautions = outline.distinct_cautions(verdict.cautions)
-        lines += ["", f"### {_('Cautions')}", "", *(_caution(caution, _) for caution in cautions)]
+        lines += ["", f"### {_('Cautions')}", "", *(_caution(one, _) for one in outline.caution_groups(verdict))]
     if verdict.advice:
         lines += ["", f"### {_('What to do next')}", "", *(f"- {escape(_(text))}" for text in verdict.advice)]
     return "\n".join(lines) + "\n"
@@ -50,7 +49,8 @@ def _table(rows: list[Row], _: Words) -> list[str]:
     return [f"| {' | '.join(line)} |" for line in lines]
 
 
-def _caution(caution: Caution, _: Words) -> str:
-    mark = f"**{_('void')}:** " if caution.fatal else ""
-    remedy = f" – *{escape(_(caution.remedy))}*" if caution.remedy else ""
-    return f"- {mark}{escape(_(caution.sentence))}{remedy}"
+def _caution(one: Warned, _: Words) -> str:
+    mark = f"**{_('void')}:** " if one.caution.fatal else ""
+    where = f"{outline.warned_at(one, _)}: " if one.users else ""
+    remedy = f" – *{escape(_(one.caution.remedy))}*" if one.caution.remedy else ""
+    return f"- {mark}{where}{escape(_(one.caution.sentence))}{remedy}"

@@ -7,7 +7,10 @@ Knows nothing of terminals, Markdown or HTML.
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Callable
+
+import msgspec
 
 from headcount.analysis.conclusions import Caution, Verdict
 from headcount.records import RunFacts
@@ -16,12 +19,13 @@ from headcount.report.rows import Row, level_rows
 from headcount.report.words import Words, people
 
 __all__ = [
+    "Warned",
     "answer_lines",
     "cause_lines",
     "cause_name",
+    "caution_groups",
     "cells",
     "decision",
-    "distinct_cautions",
     "footnote",
     "headings",
     "headroom",
@@ -31,6 +35,7 @@ __all__ = [
     "promises",
     "sure_lines",
     "sure_name",
+    "warned_at",
 ]
 
 _Escape = Callable[[str], str]
@@ -135,12 +140,47 @@ def footnote(rows: list[Row], _: Words) -> str | None:
     return _("(p95): fewer than 59 answers, decides nothing")
 
 
-def distinct_cautions(cautions: tuple[Caution, ...]) -> list[Caution]:
-    """Fatal ones first; the same words about several levels once."""
-    seen: dict[str, Caution] = {}
-    for caution in sorted(cautions, key=lambda caution: not caution.fatal):
-        seen.setdefault(caution.sentence, caution)
-    return list(seen.values())
+class Warned(msgspec.Struct, frozen=True):
+    """One kind of caution, however many levels it stands at."""
+
+    caution: Caution
+    """Of the whole run or the level nearest to the limit: it is told, the others are counted."""
+    users: tuple[int, ...]
+    """At which numbers of people it stands, ascending; empty for the whole run."""
+    near: bool
+    """Whether it concerns the answer itself: the whole run, the limit, or a level that it voids."""
+
+
+def caution_groups(verdict: Verdict) -> list[Warned]:
+    """Cautions by their code: those that void a level first, then those of the whole run and of the limit, then others.
+
+    Far above the limit a server's queue is never empty; that must not hide what stands at the limit itself.
+    """
+    users = {level.index: level.users for level in verdict.levels}
+    limit = verdict.limit_users
+
+    def distance(caution: Caution) -> float:
+        held = users.get(caution.level) if caution.level is not None else None
+        return -1.0 if held is None else abs(held - limit) if limit is not None else held
+
+    groups: dict[tuple[bool, str], list[Caution]] = defaultdict(list)
+    for caution in sorted(verdict.cautions, key=distance):
+        groups[not caution.fatal, caution.code].append(caution)
+    found = []
+    for (mild, _code), cautions in groups.items():
+        at = {users[one.level] for one in cautions if one.level in users}
+        near = not mild or distance(cautions[0]) <= 0.0 or limit is None
+        found.append(Warned(cautions[0], tuple(sorted(at)), near))
+    return sorted(found, key=lambda one: (not one.caution.fatal, not one.near))
+
+
+def warned_at(one: Warned, _: Words) -> str:
+    """``at 23 and 64 people``; empty for the whole run."""
+    if not one.users:
+        return ""
+    *others, last = map(str, one.users)
+    numbers = _("{numbers} and {last}").format(numbers=", ".join(others), last=last) if others else last
+    return _("at {people}").format(people=people(one.users[-1], _).replace(last, numbers, 1))
 
 
 def headroom(verdict: Verdict, _: Words) -> str:
@@ -202,7 +242,7 @@ def cause_lines(verdict: Verdict, _: Words) -> list[str]:
 
 def next_steps(verdict: Verdict, _: Words) -> list[str]:
     """The analysis's advice; without any, what the cautions ask for; else what is always right."""
-    remedies = dict.fromkeys(caution.remedy for caution in distinct_cautions(verdict.cautions) if caution.remedy)
+    remedies = dict.fromkeys(one.caution.remedy for one in caution_groups(verdict) if one.near and one.caution.remedy)
     steps = [_(text) for text in verdict.advice or list(remedies)[:3]]
     return steps or [_("Measure again after a change of model, engine, settings or hardware.")]
 

@@ -12,10 +12,11 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from headcount.analysis.conclusions import Caution, Verdict
+from headcount.analysis.conclusions import Verdict
 from headcount.records import RunFacts
 from headcount.report import Report, outline
 from headcount.report.format import clean, sparkline
+from headcount.report.outline import Warned
 from headcount.report.rows import Row, level_rows, near_limit
 from headcount.report.words import Words, words
 
@@ -48,7 +49,7 @@ def render(verdict: Verdict, facts: RunFacts, *, width: int = 100, language: str
         if len(rows) > len(shown):
             parts.append(Text(_("… and {n} more levels in the report").format(n=len(rows) - len(shown)), style="dim"))
     if verdict.cautions:
-        parts += [Text(), _cautions(outline.distinct_cautions(verdict.cautions), _)]
+        parts += [Text(), _cautions(outline.caution_groups(verdict), _)]
     if verdict.advice:
         parts += [Text(), _list([(Text("→ "), Text(clean(_(text), 400))) for text in verdict.advice])]
     return Group(*parts)
@@ -91,18 +92,33 @@ def _shape(rows: list[Row], _: Words) -> Text:
     return Text(f"{latency} p95 {p95}   {_('tokens/s')} {throughput}   ({_('people')} {who})", "dim")
 
 
-def _cautions(cautions: list[Caution], _: Words) -> RenderableType:
-    lines = []
-    for caution in cautions[:_MOST_CAUTIONS]:
-        mark = Text("✗ ", "red") if caution.fatal else Text("! ", "yellow")
-        text = Text(clean(_(caution.sentence))).append(
-            f" – {clean(_(caution.remedy))}" if caution.remedy else "", "dim"
-        )
-        lines.append((mark, text))
-    if len(cautions) > _MOST_CAUTIONS:
-        more = _("… and {n} more cautions in the report").format(n=len(cautions) - _MOST_CAUTIONS)
-        lines.append((Text(), Text(more, style="dim")))
-    return _list(lines)
+def _cautions(cautions: list[Warned], _: Words) -> RenderableType:
+    """What concerns the answer in full, what stands far from it on one line each."""
+    parts: list[RenderableType] = []
+    near = [one for one in cautions if one.near]
+    if near:
+        parts.append(_list([_caution(one, _) for one in near[:_MOST_CAUTIONS]]))
+    far = [one for one in cautions if not one.near]
+    parts += [
+        Text(f"  {_headed(one, _)}", "dim", no_wrap=True, overflow="ellipsis")
+        for one in far[: max(2, _MOST_CAUTIONS - len(near))]
+    ]
+    shown = min(len(near), _MOST_CAUTIONS) + min(len(far), max(2, _MOST_CAUTIONS - len(near)))
+    if len(cautions) > shown:
+        more = _("… and {n} more cautions in the report").format(n=len(cautions) - shown)
+        parts.append(Text(f"  {more}", style="dim"))
+    return Group(*parts)
+
+
+def _caution(one: Warned, _: Words) -> tuple[Text, Text]:
+    mark = Text("✗ ", "red") if one.caution.fatal else Text("! ", "yellow")
+    remedy = f" – {clean(_(one.caution.remedy))}" if one.caution.remedy else ""
+    return mark, Text(_headed(one, _)).append(remedy, "dim")
+
+
+def _headed(one: Warned, _: Words) -> str:
+    where = outline.warned_at(one, _)
+    return f"{where}: {clean(_(one.caution.sentence))}" if where else clean(_(one.caution.sentence))
 
 
 def _list(lines: list[tuple[Text, Text]]) -> Table:
