@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from headcount.engine.simulation import job_of, read_options, server_of
+from headcount.engine.simulation import gauges_of, job_of, read_options, server_of
 from headcount.records import EngineFacts, Prompt, Reply
 from headcount.simulator.job import Job, Refusal
 from headcount.simulator.profiles import PROFILES
@@ -147,17 +147,7 @@ class Simulated:
 
     async def gauges(self) -> dict[str, float]:
         """Its counters now."""
-        server, now_s = self._clocked.server, clock()()
-        return {
-            "server_running_requests": float(len(server.running)),
-            "server_waiting_requests": float(len(server.waiting)),
-            "server_kv_used_fraction": server.kv_used_fraction,
-            "server_preemptions_total": float(server.preemptions_total),
-            "server_prompt_tokens_total": float(server.prompt_tokens_total),
-            "server_output_tokens_total": float(server.output_tokens_total(now_s)),
-            "server_cache_hit_tokens_total": float(server.cached_tokens_total),
-            "server_cache_query_tokens_total": float(server.prompt_tokens_total),
-        }
+        return gauges_of(self._clocked.server, clock()())
 
     async def close(self) -> None:
         """There is no connection."""

@@ -22,7 +22,7 @@ from headcount.simulator.profiles import PROFILES, Profile
 from headcount.simulator.server import Server
 from headcount.simulator.words import MESSAGE_TOKENS, PROMPT_TOKENS, text_of, text_tokens
 
-__all__ = ["Options", "job_of", "read_options", "server_of"]
+__all__ = ["Options", "gauges_of", "job_of", "read_options", "server_of"]
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -96,6 +96,20 @@ def server_of(options: Options, single_steps: bool = False) -> Server:
         throttle_factor=options.throttle_factor,
     )
     return Server(_cost(profile.cost, options), _policy(profile, options), pace, single_steps)
+
+
+def gauges_of(server: Server, now_s: float) -> dict[str, float]:
+    """What the server would tell of itself, by our names; see ``Engine.gauges``."""
+    return {
+        "server_running_requests": float(len(server.running)),
+        "server_waiting_requests": float(len(server.waiting)),
+        "server_kv_used_fraction": server.kv_used_fraction,
+        "server_preemptions_total": float(server.preemptions_total),
+        "server_prompt_tokens_total": float(server.prompt_tokens_total),
+        "server_output_tokens_total": float(server.output_tokens_total(now_s)),
+        "server_cache_hit_tokens_total": float(server.cached_tokens_total),
+        "server_cache_query_tokens_total": float(server.prompt_tokens_total),
+    }
 
 
 def job_of(messages: Iterable[Message], limit_tokens: int, written_tokens: int, adapter: str | None = None) -> Job:

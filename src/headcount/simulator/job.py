@@ -138,6 +138,10 @@ class Job:
         self.pieces: list[tuple[float, Span, int]] = []
         """(first token, the span it joined after, decoding steps), one a stay in the batch; -1: it is still there."""
 
+    def tokens_by(self, step: int) -> int:
+        """Tokens written when the batch has taken ``step`` decoding steps."""
+        return self.written_tokens + (step - self.join_step if self.state == "decoding" else 0)
+
     def end_piece(self, steps: int) -> None:
         """The stay in the batch under way ends after ``steps`` decoding steps."""
         first_at_s, joined, _ = self.pieces[-1]

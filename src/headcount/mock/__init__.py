@@ -1,0 +1,8 @@
+"""The simulated server over HTTP, on the wall clock: to try everything, and to test clients, without a GPU.
+
+OpenAI-compatible, in the dialect of vLLM, SGLang or llama.cpp. Knows nothing of measuring.
+"""
+
+from headcount.mock.server import MockServer
+
+__all__ = ["MockServer"]
