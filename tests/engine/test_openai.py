@@ -193,7 +193,7 @@ def test_a_huge_event() -> None:
     async def main() -> None:
         for size in (200_000, 8 * 1024 * 1024):
             async with Playback(stream((0.0, token("é" * (size // 2))), (0.0, FINISH + DONE))) as server:
-                engine = engine_of(server)
+                engine = OpenAI(Client(Target(url=server.url)), "m")
                 reply = await send(engine)
                 assert (reply.error, len("".join(reply.text)), len(reply.chunk_at_s)) == (None, size // 2, 1)
                 await engine.close()

@@ -17,6 +17,7 @@ from headcount.http import Client, Exchange, Target, connection, descriptors_nee
 from headcount.http import client as client_module
 from headcount.virtual import clock
 from tests.playback import CHUNKED, DONE, FINISH, GOOD, USAGE, Playback, Script, chunk, head, stream, token, whole
+from tests.served import served
 
 Run = Callable[[Any], Any]
 OK = Script([(0, whole(b"hello", "text/plain"))])
@@ -444,6 +445,22 @@ def test_comments_end_a_silence(run: Run) -> None:
             await client.close()
 
     run(main())
+
+
+def test_our_own_hold_up_is_not_the_servers_silence(run: Run) -> None:
+    """What came while our own loop stood still is read before any time-out is believed."""
+
+    async def main(url: str) -> None:
+        client = Client(Target(url=url, first_token_timeout_s=0.3, idle_timeout_s=0.3))
+        for held_up_after_s in (0.0, 0.1):
+            task = asyncio.create_task(ask(client))
+            await asyncio.sleep(held_up_after_s)
+            time.sleep(0.8)  # noqa: ASYNC251
+            assert (await task).failure is None
+        await client.close()
+
+    with served(Playback(stream(*((0.05 * i, token("a")) for i in range(10)), (0.5, DONE)))) as url:
+        run(main(url))
 
 
 def test_whole_answers_have_one_time_out(run: Run) -> None:
