@@ -1,4 +1,8 @@
-"""What gives out first, from what the levels around the limit showed. "Not seen" is an allowed answer."""
+"""What gives out first, from what the levels around the limit showed, and what to change.
+
+"Not seen" is an allowed answer: a server that tells nothing of its queue leaves slots and prefill apart from nothing.
+Knows nothing of how levels were chosen.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +11,7 @@ from collections.abc import Sequence
 import msgspec
 
 from headcount.analysis.conclusions import LevelSummary
+from headcount.records import EngineFacts
 
 __all__ = ["Cause", "find_cause"]
 
@@ -19,15 +24,166 @@ class Cause(msgspec.Struct, frozen=True):
     advice: tuple[str, ...] = ()
 
 
-NOT_SEEN = Cause("not-seen", "What gives out first was not seen: the server does not tell enough of itself.")
+_CLIENT = ("client-lag", "send-delay", "client-cpu", "client-errors", "in-flight-not-reached")
+_HEAT = ("throttled", "power-limited")
+_FULL_KV_FRACTION = 0.95
+_SLOWER = 1.3
+"""Writing is called slower when TPOT grew by so much over that of the smallest level."""
+
+FLAGS: dict[str, dict[str, str]] = {
+    "slots": {
+        "vllm": "--max-num-seqs",
+        "sglang": "--max-running-requests",
+        "llamacpp": "--parallel (and -c, which the slots share)",
+        "ollama": "OLLAMA_NUM_PARALLEL",
+        "tgi": "--max-concurrent-requests",
+        "lmdeploy": "--max-batch-size",
+    },
+    "kv-memory": {
+        "vllm": "--gpu-memory-utilization, --max-model-len or --kv-cache-dtype fp8",
+        "sglang": "--mem-fraction-static or --context-length",
+        "llamacpp": "-c, or --cache-type-k q8_0 --cache-type-v q8_0",
+        "ollama": "OLLAMA_CONTEXT_LENGTH or OLLAMA_KV_CACHE_TYPE",
+        "lmdeploy": "--cache-max-entry-count",
+    },
+    "prefill-compute": {
+        "vllm": "--max-num-batched-tokens, and prefix caching for what prompts share",
+        "sglang": "--chunked-prefill-size, --max-prefill-tokens",
+        "llamacpp": "-b and -ub",
+    },
+}
+"""What to turn, by cause and engine."""
 
 
-def find_cause(summaries: Sequence[LevelSummary], limit_users: int | None) -> Cause:
-    """Judge the lowest level above the limit that failed."""
-    above = [s for s in summaries if s.decision in ("fails", "void") and s.users > (limit_users or 0)]
-    if not above:
-        return NOT_SEEN
-    level = min(above, key=lambda s: s.users)
-    if any(caution.code in ("client-lag", "send-delay") for caution in level.cautions):
-        return Cause("client", f"This client gave out first, at {level.users} people.")
-    return NOT_SEEN
+def find_cause(summaries: Sequence[LevelSummary], limit_users: int | None, engine: EngineFacts | None = None) -> Cause:
+    """Judge the lowest levels above the limit that broke; ``engine`` says which flags there are."""
+    base = limit_users or 0
+    broken = [s for s in summaries if s.users > base and (s.decision in ("fails", "void") or _over(s))]
+    if not broken:
+        return Cause("not-seen", "Nothing gave out in what was tried.")
+    level = min(broken, key=lambda s: s.users)
+    near = [s for s in broken if s.users <= 2 * level.users]
+    alone = min((s for s in summaries if s.tpot_s.p50 is not None), key=lambda s: s.users, default=None)
+    for judge in (_client, _proxy, _heat):
+        if (found := judge(near)) is not None:
+            return found
+    for judge_level in (_memory, _slots, _speed, _first_token):
+        if (cause := judge_level(level, alone, engine)) is not None:
+            return cause
+    return Cause(
+        "not-seen",
+        f"What gave out at {level.users} people was not seen: the server does not tell enough of itself.",
+        ("turn the server's metrics on, to learn what gives out first",),
+    )
+
+
+def _over(summary: LevelSummary) -> bool:
+    return any(c.miss_fraction is not None and c.miss_fraction > c.allowed_fraction for c in summary.clauses)
+
+
+def _coded(levels: Sequence[LevelSummary], codes: Sequence[str]) -> str | None:
+    """The sentence of the first caution with one of these codes."""
+    return next((c.sentence for level in levels for c in level.cautions if c.code in codes), None)
+
+
+def _ended(sentence: str) -> str:
+    return sentence if sentence.endswith(".") else sentence + "."
+
+
+def _client(levels: Sequence[LevelSummary]) -> Cause | None:
+    told = _coded(levels, _CLIENT)
+    if told is None:
+        return None
+    return Cause(
+        "client",
+        f"This client gave out before the server: {_ended(told)}",
+        ("use more load processes, or run headcount on a machine of its own",),
+    )
+
+
+def _proxy(levels: Sequence[LevelSummary]) -> Cause | None:
+    told = _coded(levels, ("capped-before-gpu",))
+    if told is None:
+        return None
+    return Cause(
+        "proxy",
+        f"Something before the engine holds requests back: {_ended(told)}",
+        ("raise the connection limit of the proxy or gateway in front of the engine",),
+    )
+
+
+def _heat(levels: Sequence[LevelSummary]) -> Cause | None:
+    told = _coded(levels, _HEAT)
+    if told is None:
+        return None
+    return Cause(
+        "heat-or-power",
+        f"The GPU could not keep its speed: {_ended(told)}",
+        ("better cooling or a higher power limit would raise the limit",),
+    )
+
+
+def _memory(level: LevelSummary, _alone: LevelSummary | None, engine: EngineFacts | None) -> Cause | None:
+    used, told = level.kv_used_max_fraction, _coded([level], ("kv-full", "preemptions"))
+    if told is None and (used is None or used < _FULL_KV_FRACTION):
+        return None
+    figure = told or f"the KV cache was {used:.0%} full"
+    said = f"Memory for conversations gives out at {level.users} people: {_ended(figure)}"
+    return Cause("kv-memory", said, _advice("kv-memory", engine))
+
+
+def _slots(level: LevelSummary, _alone: LevelSummary | None, engine: EngineFacts | None) -> Cause | None:
+    slots = engine.slots if engine is not None else None
+    running, waiting = level.server_running_max, level.server_waiting_mean
+    told = _coded([level], ("engine-slots",))
+    full = slots is not None and running is not None and running >= slots
+    crowded = slots is not None and running is None and (level.in_flight_mean or 0.0) > slots + 0.5
+    if told is None and not (full and (waiting or 0.0) >= 0.5) and not crowded:
+        return None
+    queued = waiting if waiting is not None else (level.in_flight_mean or 0.0) - (slots or 0)
+    figure = told or f"all {slots} slots were taken and {queued:.1f} requests waited on average"
+    return Cause(
+        "slots", f"The server's slots give out at {level.users} people: {_ended(figure)}", _advice("slots", engine)
+    )
+
+
+def _speed(level: LevelSummary, alone: LevelSummary | None, engine: EngineFacts | None) -> Cause | None:
+    """Writing slows down as more are written at once, and it is a clause about speed or whole answers that breaks."""
+    broken = {c.clause.partition("_")[0] for c in level.clauses if c.misses > c.allowed_fraction * c.n}
+    tpot, before = level.tpot_s.p50, alone.tpot_s.p50 if alone is not None else None
+    slower = tpot is not None and before is not None and tpot > _SLOWER * before
+    if not (broken & {"tpot", "max"} or (slower and "e2e" in broken)):
+        return None
+    figures = f"one answer is written at {1.0 / tpot:.1f} tokens/s" if tpot else "answers are written too slowly"
+    if before and tpot and alone is not None:
+        figures += f", {1.0 / before:.1f} with {alone.users} {'person' if alone.users == 1 else 'people'}"
+    return Cause(
+        "decode-bandwidth",
+        f"Writing speed gives out at {level.users} people: {figures}; the GPU reads weights and contexts for all.",
+        ("a smaller or more strongly quantized model, a GPU with more memory bandwidth, or shorter contexts",),
+    )
+
+
+def _first_token(level: LevelSummary, alone: LevelSummary | None, engine: EngineFacts | None) -> Cause | None:
+    """First tokens come late while the server says that hardly anybody waits for a slot: prompts take their time."""
+    broken = any(c.clause.startswith(("ttft", "first")) and c.misses > c.allowed_fraction * c.n for c in level.clauses)
+    waiting, running = level.server_waiting_mean, level.server_running_max
+    if not broken or waiting is None or running is None or waiting > 0.5 * running:
+        return None
+    before = f", {alone.ttft_s.p50:.2f} s with {alone.users}" if alone is not None and alone.ttft_s.p50 else ""
+    return Cause(
+        "prefill-compute",
+        f"Reading prompts gives out at {level.users} people: the first token takes {level.ttft_s.p95 or 0.0:.2f} s "
+        f"(p95{before}) though only {waiting:.1f} requests waited beside {running:.0f} that ran.",
+        _advice("prefill-compute", engine),
+    )
+
+
+def _advice(cause: str, engine: EngineFacts | None) -> tuple[str, ...]:
+    known = FLAGS[cause].get(engine.engine if engine is not None else "")
+    general = {
+        "slots": "allow more sequences at once if memory permits",
+        "kv-memory": "give the KV cache more memory, or shorten contexts and histories",
+        "prefill-compute": "shorten prompts, share their beginnings, or let long prompts be read in pieces",
+    }[cause]
+    return (f"{general}: {known}" if known else general,)

@@ -14,7 +14,7 @@ from typing import Protocol
 from headcount.analysis.conclusions import LevelSummary, Limits, Plan
 from headcount.analysis.limit import LimitFit, believable, doubt, fit_limit
 
-__all__ = ["Standing", "estimate_s", "next_level", "spent_s", "standings"]
+__all__ = ["Expects", "Standing", "estimate_s", "next_level", "spent_s", "standings"]
 
 FIRST_LEVEL_S = 12.0
 """The first level, while nothing is known of how long a turn takes; doubled when nobody finished one."""
