@@ -159,6 +159,7 @@ class _Measurement:
             watcher=self._watcher,
             origin_s=origin_s,
             headroom=scenario.search.headroom,
+            comfort=scenario.comfort,
             sample_interval_s=scenario.telemetry.interval_s,
             arrivals=scenario.arrivals,
             earlier=earlier,

@@ -80,4 +80,5 @@ def review(run: Run) -> Verdict:
     """Judge a stored run by its own scenario and service level."""
     scenario = scenario_of(run)
     slo = parse_slo(run.facts.slo)
-    return judge(summaries_of(run, slo), limits_of(scenario), slo, headroom=scenario.search.headroom)
+    levels = summaries_of(run, slo)
+    return judge(levels, limits_of(scenario), slo, headroom=scenario.search.headroom, comfort=scenario.comfort)

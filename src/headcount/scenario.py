@@ -12,7 +12,7 @@ from msgspec import Meta
 
 from headcount.engine import ENGINES
 from headcount.errors import ScenarioError
-from headcount.slo import parse_slo
+from headcount.slo import Comfort, parse_slo
 from headcount.workload import make_workload
 from headcount.workload.arrivals import ArrivalPlan, Closed, Open, Replayed
 from headcount.workload.table import fill, nearest
@@ -107,6 +107,8 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     arrivals: ArrivalPlan = Closed()
     """When people come: ``closed`` (until the level ends), ``finite``, ``open``, ``synchronised`` or ``trace``."""
     search: SearchOptions = SearchOptions()
+    comfort: Comfort = Comfort()
+    """How waits are felt, told beside each level."""
     telemetry: TelemetryOptions = TelemetryOptions()
 
 

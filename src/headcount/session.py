@@ -22,7 +22,7 @@ from headcount.codec import decode_level, decode_request, decode_sample, encode_
 from headcount.engine import Engine
 from headcount.load.fleet import Fleet
 from headcount.records import Level, RunFacts, Sample
-from headcount.slo import Clause
+from headcount.slo import Clause, Comfort
 from headcount.store import RunWriter
 from headcount.virtual import clock
 from headcount.workload import Expected
@@ -31,6 +31,7 @@ from headcount.workload.arrivals import ArrivalPlan, Closed, Finite, Open, Repla
 __all__ = ["Session", "Watcher"]
 
 CLOSED = Closed()
+COMFORT = Comfort()
 FLUSH_INTERVAL_S = 0.5
 """Facts lie on disk at most this, and a load process's own quarter second, after they happened."""
 HEAD_START_S = 0.3
@@ -72,6 +73,7 @@ class Session:
         watcher: Watcher,
         origin_s: float,
         headroom: float = 0.25,
+        comfort: Comfort = COMFORT,
         sample_interval_s: float = 1.0,
         arrivals: ArrivalPlan = CLOSED,
         earlier: Sequence[LevelSummary] = (),
@@ -87,6 +89,7 @@ class Session:
         self._watcher = watcher
         self._origin_s = origin_s
         self._headroom = headroom
+        self._comfort = comfort
         self._sample_interval_s = sample_interval_s
         self._arrivals = arrivals
         self._summaries = list(earlier)
@@ -146,7 +149,7 @@ class Session:
 
     def verdict(self) -> Verdict:
         """What is known so far."""
-        return judge(self._summaries, self._limits, self._slo, headroom=self._headroom)
+        return judge(self._summaries, self._limits, self._slo, headroom=self._headroom, comfort=self._comfort)
 
     def _next_plan(self) -> Plan | None:
         """The next level; of an open loop, the people who are expected to be inside at once."""

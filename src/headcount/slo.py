@@ -1,4 +1,4 @@
-"""The service level: clauses such as ``ttft_p95 <= 2 s``, and whether one request meets them.
+"""The service level: clauses such as ``ttft_p95 <= 2 s``, and whether one request meets them; how waits are felt.
 
 A clause ``m_pQ <= b`` is judged as a proportion: the share of requests with m > b must not exceed
 1 - Q/100. Knows nothing of levels, of statistics or of how requests are made.
@@ -14,7 +14,7 @@ from headcount.errors import ScenarioError
 from headcount.metrics import METRICS
 from headcount.records import Request
 
-__all__ = ["PRESETS", "Clause", "meets", "parse_clause", "parse_slo"]
+__all__ = ["PRESETS", "Clause", "Comfort", "meets", "parse_clause", "parse_slo"]
 
 
 class Clause(msgspec.Struct, frozen=True):
@@ -32,6 +32,17 @@ class Clause(msgspec.Struct, frozen=True):
     def allowed_fraction(self) -> float:
         """The share of requests that may miss: 1 - Q/100, or the bound itself for ``errors``."""
         return self.bound if self.percentile is None else 1.0 - self.percentile / 100.0
+
+
+class Comfort(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Up to where waits are comfortable, then slightly slow, then frustrating; beyond, unusable. Decides nothing."""
+
+    whole_s: tuple[float, float, float] = (4.0, 7.0, 12.0)
+    """For answers shown at once: the median wait."""
+    ttft_s: tuple[float, float, float] = (1.0, 3.0, 10.0)
+    """For streamed answers: the p95 of TTFT."""
+    user_tokens_per_s: tuple[float, float] = (10.0, 5.0)
+    """For streamed answers: the least speed that is comfortable, and slightly slow; people read about 5 tokens/s."""
 
 
 PRESETS: dict[str, tuple[str, ...]] = {

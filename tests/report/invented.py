@@ -7,9 +7,11 @@ from random import Random
 
 import msgspec
 
+from headcount.analysis.comfort import band
 from headcount.analysis.conclusions import Caution, ClauseResult, LevelSummary, Quantiles, Verdict
 from headcount.records import EngineFacts, Gpu, Level, Request, RunFacts, Sample
 from headcount.report import Report
+from headcount.slo import Comfort
 from headcount.store import Run, RunWriter, open_run
 
 NOTHING = Quantiles(0, None, None, None)
@@ -62,7 +64,7 @@ def level(
         "ttft_p95 <= 2 s", n, round(n * miss_fraction), 0.05, miss_fraction, miss_fraction * 0.6,
         min(1.0, miss_fraction * 1.5 + 0.01), decision if decision != "void" else "undecided",
     )  # fmt: skip
-    return LevelSummary(
+    summary = LevelSummary(
         index=index,
         users=users,
         purpose=purpose,
@@ -98,6 +100,7 @@ def level(
         kv_used_max_fraction=min(1.0, users / 60),
         ttft_by_turn_s={1: p95_s * 0.3, 2: p95_s * 0.4, 3: p95_s * 0.5},
     )
+    return msgspec.structs.replace(summary, comfort=band(summary, Comfort()))
 
 
 PLAIN = Verdict(

@@ -27,7 +27,8 @@ UNKNOWN_DISPERSION = 2.0
 """What clustering is taken to be where a level does not say it."""
 RUN_TO_RUN = 0.005
 """Standard error that two runs of one server keep however long they are: other texts, another order. Without it the
-95 % intervals of a median answer held the truth in 90 % of 276 pairs of simulated runs; with it those of every measure did in 96 % or more."""
+95 % intervals of a median answer held the truth in 90 % of 276 pairs of simulated runs; with it those of every measure
+did in 96 % or more."""
 
 Place = tuple[int, str]
 """People and condition: what is compared with what."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-__all__ = ["Caution", "ClauseResult", "LevelSummary", "Limits", "Plan", "Quantiles", "Verdict"]
+__all__ = ["Caution", "ClauseResult", "GpuFigures", "LevelSummary", "Limits", "Plan", "Quantiles", "Verdict"]
 
 
 class Quantiles(msgspec.Struct, frozen=True):
@@ -48,6 +48,16 @@ class ClauseResult(msgspec.Struct, frozen=True):
     """The metric at the clause's percentile, or the share of errors; None when nothing was judged."""
     bound: float | None = None
     """What it must not exceed."""
+
+
+class GpuFigures(msgspec.Struct, frozen=True):
+    """What one GPU showed in one level's steady window. None where it does not tell."""
+
+    uuid: str
+    memory_used_max_bytes: float | None
+    temperature_max_c: float | None
+    power_mean_w: float | None
+    utilization_mean_fraction: float | None
 
 
 class LevelSummary(msgspec.Struct, frozen=True):
@@ -95,10 +105,24 @@ class LevelSummary(msgspec.Struct, frozen=True):
     kv_used_max_fraction: float | None = None
     ttft_by_turn_s: dict[int, float] = {}
     """Median TTFT by turn number."""
+    prompt_of_plan_fraction: float | None = None
+    """First turns: prompt tokens as the server counts, without its template's, over those planned."""
+    output_of_asked_fraction: float | None = None
+    """Output tokens of complete answers over the most that was asked for."""
+    cache_hit_fraction: float | None = None
+    """Prompt tokens that the server found in its prefix cache, over those it looked for."""
+    ttft_mean_s: float | None = None
+    """As people felt it, to hold against the next one: the server tells no more than a mean."""
+    server_ttft_mean_s: float | None = None
+    """As the server tells it."""
+    gpus: tuple[GpuFigures, ...] = ()
     turn_cycle_s: float | None = None
     """Mean time from one scheduled turn of a person to the next: answer and pause."""
     first_requests: Quantiles | None = None
     """TTFT (of whole answers: E2E) of what was scheduled before the steady window: start-up and warm-up, kept apart."""
+    comfort: str = ""
+    """How it is felt: ``comfortable``, ``slightly slow``, ``frustrating`` or ``unusable``; empty when not known.
+    Decides nothing."""
 
 
 class Limits(msgspec.Struct, frozen=True):

@@ -6,25 +6,36 @@ import math
 from collections.abc import Sequence
 
 from headcount.analysis.cause import find_cause
+from headcount.analysis.comfort import felt, streaming_advice
 from headcount.analysis.conclusions import Caution, LevelSummary, Limits, Verdict
 from headcount.analysis.limit import LimitFit, believable, fit_limit
 from headcount.analysis.search import next_level, standings
-from headcount.slo import Clause
+from headcount.records import EngineFacts
+from headcount.slo import Clause, Comfort
+from headcount.stats.knee import measured_knee
 
 __all__ = ["judge"]
 
+COMFORT = Comfort()
 LIKELY = 0.6
 """Belief with which a level that was not confirmed is taken for within the limit."""
 
 
 def judge(
-    summaries: Sequence[LevelSummary], limits: Limits, slo: tuple[Clause, ...], *, headroom: float = 0.25
+    summaries: Sequence[LevelSummary],
+    limits: Limits,
+    slo: tuple[Clause, ...],
+    *,
+    headroom: float = 0.25,
+    comfort: Comfort = COMFORT,
+    engine: EngineFacts | None = None,
 ) -> Verdict:
     """Judge a search, or fixed levels, finished or not.
 
-    ``headroom`` is the share of throughput to keep free at the recommended number of people.
+    ``headroom`` is the share of throughput to keep free at the recommended number of people; ``engine`` says which of
+    its settings the advice can name.
     """
-    levels = tuple(summaries)
+    levels = felt(summaries, comfort)
     trusted_levels = believable(levels)
     complete = next_level(levels, limits) is None and bool(levels)
     fit = fit_limit(levels)
@@ -36,7 +47,7 @@ def judge(
         interval = (min(interval[0], float(limit)), max(interval[1], float(limit)))
     at_least = limit is not None and limit > 0 and fails_at is None
     recommended = _recommended(levels, limit, interval, headroom)
-    cause = find_cause(levels, limit)
+    cause = find_cause(levels, limit, engine)
     trusted = bool(trusted_levels) and limit is not None
     return Verdict(
         limit_users=limit,
@@ -47,11 +58,13 @@ def judge(
         confirmations=confirmations,
         cause=cause.name,
         cause_sentence=cause.sentence,
-        advice=cause.advice,
+        advice=(*cause.advice, *streaming_advice(trusted_levels, comfort)),
         cautions=_cautions(levels, complete, confirmations, limits, limit),
         trusted=trusted,
         complete=complete,
         sentence=_sentence(limit, at_least, interval, recommended, trusted),
+        first_estimate_users=_first_estimate(trusted_levels),
+        knee_users=_knee(trusted_levels),
         levels=levels,
     )
 
@@ -72,6 +85,26 @@ def _limit(levels: Sequence[LevelSummary], fit: LimitFit | None, confirmations: 
             best = max(choice, key=lambda s: s.users)
             return best.users, best.held
     return (0, 0) if 1 in known and known[1].over else (None, 0)
+
+
+def _first_estimate(levels: Sequence[LevelSummary]) -> float | None:
+    """By formula: sustained output tokens/s over the tokens/s that one active person asks for.
+
+    One person asks for the tokens of a turn once a turn cycle, as long as that was on the smallest level. The formula
+    knows nothing of queues, of prompts that must be read, and of memory.
+    """
+    rates = [s.output_tokens_per_s for s in levels if s.output_tokens_per_s]
+    alone = min((s for s in levels if s.turn_cycle_s and s.output_tokens_mean), key=lambda s: s.users, default=None)
+    if not rates or alone is None or not alone.turn_cycle_s or not alone.output_tokens_mean:
+        return None
+    return max(rates) * alone.turn_cycle_s / alone.output_tokens_mean
+
+
+def _knee(levels: Sequence[LevelSummary]) -> float | None:
+    """Past which throughput gained less than 5 % for more than 20 % more latency; explains, decides nothing."""
+    by_users = {s.users: s for s in levels if s.requests_per_s and s.e2e_s.p50}
+    points = [(float(u), s.requests_per_s or 0.0, s.e2e_s.p50 or 0.0) for u, s in sorted(by_users.items())]
+    return measured_knee(points)
 
 
 def _recommended(
@@ -115,9 +148,39 @@ def _cautions(
                 "give it more time (--max-time)",
             )
         )
+    found += _surprises(levels, limit)
     if not complete:
         found.append(Caution("not-finished", "the search was not finished", "continue it with --resume"))
     return tuple(found)
+
+
+def _surprises(levels: Sequence[LevelSummary], limit: int | None) -> list[Caution]:
+    """What a server whose waits simply rise with its people would not show."""
+    known = standings(levels)
+    found = []
+    over = min((s.users for s in known.values() if s.over), default=None)
+    above = [s.users for s in known.values() if over is not None and s.users > over and s.held and not s.over]
+    if above:
+        found.append(
+            Caution(
+                "pass-above-failure",
+                f"{max(above)} people held though {over} did not: the limit stays below the lower one",
+                "repeat it: a server near its limit swings, or something else used it meanwhile",
+            )
+        )
+    rates = {u: max(v.requests_per_s or 0.0 for v in s.visits) for u, s in known.items()}
+    best = max(rates, key=lambda users: rates[users], default=None)
+    fallen = [u for u, rate in rates.items() if best is not None and u > best and 0.0 < rate < 0.85 * rates[best]]
+    if fallen and best is not None:
+        found.append(
+            Caution(
+                "throughput-falls",
+                f"{rates[min(fallen)]:.2g} answers a second at {min(fallen)} people, {rates[best]:.2g} at {best}: "
+                "past its limit the server gets slower, not just busier",
+                "refuse or queue people before the server (a limit on requests) instead of letting all in",
+            )
+        )
+    return found
 
 
 def _sentence(

@@ -26,6 +26,7 @@ __all__ = [
     "caution_groups",
     "cells",
     "decision",
+    "feelings",
     "footnote",
     "headings",
     "headroom",
@@ -65,8 +66,8 @@ def answer_lines(verdict: Verdict, facts: RunFacts, _: Words, escape: _Escape) -
     return lines
 
 
-def headings(rows: list[Row], _: Words) -> list[str]:
-    """Of the columns of ``cells``."""
+def headings(rows: list[Row], _: Words, *, feeling: bool = True) -> list[str]:
+    """Of the columns of ``cells``; without ``feeling`` the column of comfort is left out."""
     latency = _("answer") if all(row.whole for row in rows) else _("TTFT")
     return [
         _("people"),
@@ -79,11 +80,12 @@ def headings(rows: list[Row], _: Words) -> list[str]:
         _("tokens/s"),
         _("per person"),
         _("misses"),
+        *([_("feels")] if feeling else []),
         _("decision"),
     ]
 
 
-def cells(row: Row, with_condition: bool, _: Words, escape: _Escape) -> list[str]:
+def cells(row: Row, with_condition: bool, _: Words, escape: _Escape, *, feeling: bool = True) -> list[str]:
     """One row of the table of levels; a p95 of too few requests stands in brackets."""
     level, latency = row.level, row.latency_s
     p95 = seconds(latency.p95)
@@ -98,6 +100,7 @@ def cells(row: Row, with_condition: bool, _: Words, escape: _Escape) -> list[str
         tokens_per_s(level.output_tokens_per_s),
         tokens_per_s(level.user_tokens_per_s),
         percent(row.worst.miss_fraction if row.worst else None),
+        *([_(level.comfort) or "–"] if feeling else []),
         decision(row, _),
     ]
 
@@ -131,6 +134,17 @@ def promise(clause: str, _: Words) -> str:
 def promises(facts: RunFacts, _: Words) -> str:
     """The whole service level."""
     return " · ".join(promise(clause, _) for clause in facts.slo)
+
+
+def feelings(rows: list[Row], _: Words) -> str:
+    """``comfortable up to 36 people · slightly slow up to 52 people``; empty where nothing is known."""
+    last: dict[str, int] = {}
+    for row in rows:
+        if row.level.comfort and row.decision != "void":
+            last.pop(row.level.comfort, None)
+            last[row.level.comfort] = row.users
+    parts = [_("{feeling} up to {people}").format(feeling=_(name), people=people(n, _)) for name, n in last.items()]
+    return " · ".join(parts)
 
 
 def footnote(rows: list[Row], _: Words) -> str | None:

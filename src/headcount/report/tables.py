@@ -83,6 +83,10 @@ def definitions(_: Words) -> list[tuple[str, str]]:
             _("Half, and 95 of 100, of n answers were at least as quick. Below 59 answers a p95 decides nothing."),
         ),
         (_("misses"), _("The share of requests that break the clause nearest to its bound; failed requests count.")),
+        (
+            _("feels"),
+            _("How waits are felt: whole answers by their median, streamed ones by TTFT p95 and the speed of writing."),
+        ),
         (_("holds, fails"), _("The interval of that share lies wholly within, or wholly beyond, what is allowed.")),
         (_("limit"), _("The most people for whom the service level held every time, with no failing number below.")),
         (_("plan for"), _("The most people whose traffic leaves headroom below the limit's lower end.")),

@@ -44,6 +44,8 @@ def render(verdict: Verdict, facts: RunFacts, *, width: int = 100, language: str
         parts += [Text(), _levels(shown, width, _)]
         if len(shown) > 2:
             parts.append(_shape(shown, _))
+        if feelings := outline.feelings(shown, _):
+            parts.append(Text(feelings, "dim"))
         if note := outline.footnote(shown, _):
             parts.append(Text(note, style="dim"))
         if len(rows) > len(shown):
@@ -72,13 +74,13 @@ def _levels(rows: list[Row], width: int, _: Words) -> Table:
     """Numbers stand to the right; headings break over two lines where columns are dear."""
     gap = (0, 1, 0, 0) if width >= 90 else 0
     table = Table(box=box.SIMPLE_HEAD, padding=gap, pad_edge=False, show_edge=False)
-    *left, last = outline.headings(rows, _)
+    *left, last = outline.headings(rows, _, feeling=False)
     for heading in left:
         table.add_column("\n".join(heading.split(" ", 1)) if width < 110 else heading, justify="right", no_wrap=True)
     table.add_column(last, overflow="fold")
     with_condition = any(row.condition for row in rows)
     for row in rows:
-        *numbers, decision = outline.cells(row, with_condition, _, lambda text: clean(text, 20))
+        *numbers, decision = outline.cells(row, with_condition, _, lambda text: clean(text, 20), feeling=False)
         table.add_row(*map(Text, numbers), Text(decision, style=_STYLES[row.decision]))
     return table
 

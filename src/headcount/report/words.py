@@ -12,12 +12,15 @@ import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from headcount.analysis.comfort import BANDS
+
 __all__ = ["LANGUAGES", "VALUES", "Words", "language_of", "people", "words"]
 
 LANGUAGES = ("en", "ko")
 
 VALUES = (
     *("holds", "fails", "undecided", "void"),
+    *BANDS,
     *("probe", "bracket", "refine", "confirm", "burst", "fixed", "measure"),
 )
 """Words that come as values of a level, so that no call of ``words`` names them."""
