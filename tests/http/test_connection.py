@@ -448,7 +448,7 @@ def test_comments_end_a_silence(run: Run) -> None:
 
 
 def test_our_own_hold_up_is_not_the_servers_silence(run: Run) -> None:
-    """What came while our own loop stood still is read before any time-out is believed."""
+    """What came while our own loop stood still is read before a time-out is believed: event loops read, then time."""
 
     async def main(url: str) -> None:
         client = Client(Target(url=url, first_token_timeout_s=0.3, idle_timeout_s=0.3))

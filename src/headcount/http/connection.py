@@ -39,7 +39,6 @@ class Connection(asyncio.Protocol):
         "_loop",
         "_now",
         "_owner",
-        "_passed_at_s",
         "_pooled",
         "_target",
         "_timer",
@@ -60,8 +59,6 @@ class Connection(asyncio.Protocol):
         self._waiter: asyncio.Future[bool] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._pooled = False
-        self._passed_at_s = 0.0
-        """The time-out that had passed when it was looked at last."""
         self.served = 0
         """Exchanges that have ended here, in whatever way."""
         self.free_at_s = now()
@@ -194,7 +191,6 @@ class Connection(asyncio.Protocol):
         """End the exchange when one of its time-outs has passed; else come again when the next one may.
 
         One timer an exchange, never moved when something arrives: that would cost more than the arrival.
-        A time-out that has passed is looked at twice: what arrived while we ourselves were held up is read first.
         """
         exchange = self._exchange
         if exchange is None:
@@ -204,9 +200,6 @@ class Connection(asyncio.Protocol):
         if now_s < due_at_s:
             wait_s = min(due_at_s - now_s, exchange.patience_s(self._target))
             self._timer = self._loop.call_later(wait_s + 0.001, self._look_at_the_clock)  # uvloop cuts to milliseconds
-        elif due_at_s != self._passed_at_s:
-            self._passed_at_s = due_at_s
-            self._timer = self._loop.call_later(0.001, self._look_at_the_clock)
         else:
             self._end("timeout" if text else None, text)
 
