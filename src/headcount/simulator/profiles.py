@@ -33,7 +33,7 @@ _RTX_8B = Cost(
 """Qwen3-8B in 4 bits on a 16 GB card with about 500 GB/s and 40 TFLOP/s."""
 
 PROFILES: dict[str, Profile] = {
-    "home": Profile("simulated-8b-awq", "awq", _RTX_8B, vllm(slots=16, pool_tokens=40_960, context_tokens=8192)),
+    "home": Profile("simulated-8b-awq", "awq", _RTX_8B, vllm(slots=32, pool_tokens=40_960, context_tokens=8192)),
     "workstation": Profile(
         "simulated-8b-awq",
         "awq",
