@@ -232,3 +232,39 @@ def test_metrics_in_the_dark_are_told_once_for_the_run() -> None:
     caution = metrics_not_visible(EngineFacts("llamacpp", metrics="absent"))
     assert caution is not None
     assert (caution.code, caution.level, caution.fatal) == ("metrics-not-visible", None, False)
+
+
+def test_slots_that_are_not_told_are_seen_at_the_plateau() -> None:
+    """vLLM does not tell them, usually: what ran, no more, with a queue behind it."""
+    series: Series = {"server_running_requests": [8.0] * 30, "server_waiting_requests": [5.0, 6.0] * 15}
+    untold, told = EngineFacts("vllm", metrics="prometheus"), EngineFacts("vllm", metrics="prometheus", slots=8)
+
+    sentences = [
+        next(
+            one.sentence
+            for one in machine_cautions(machine(series, in_flight_mean=14.0, engine=engine))
+            if "ran 8" in one.sentence
+        )
+        for engine in (untold, told)
+    ]
+
+    assert "so it seems to have 8 slots" in sentences[0]
+    assert "all its slots" in sentences[1]
+
+
+def test_the_servers_word_with_each_answer_goes_before_its_counters() -> None:
+    """Per-request figures are of the same requests as the client's."""
+    counters: Series = {"server_ttft_s_total": [0.0, 10.0], "server_ttft_requests_total": [0.0, 10.0]}
+
+    assert machine(counters).server_ttft_mean_s == 1.0
+    assert machine(counters, told_ttft_mean_s=0.3).server_ttft_mean_s == 0.3
+    assert machine({}).server_ttft_mean_s is None
+    assert codes(machine({}, ttft_mean_s=0.5, told_ttft_mean_s=0.3)) == ["ttft-gap"]
+
+
+def test_each_gpu_has_its_figures() -> None:
+    """Most memory and heat, mean power and use; None where it does not tell."""
+    (found,) = machine({"gpu_power_w": [50.0, 70.0], "gpu_temperature_c": [60.0, 64.0]}).gpu_figures()
+
+    assert (found.uuid, found.power_mean_w, found.temperature_max_c) == ("GPU-1", 60.0, 64.0)
+    assert (found.memory_used_max_bytes, found.utilization_mean_fraction) == (None, None)

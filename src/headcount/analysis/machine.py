@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 import msgspec
 
+from headcount.analysis.conclusions import GpuFigures
 from headcount.records import EngineFacts, Gpu, Sample
 
 __all__ = ["Machine", "counted"]
@@ -23,6 +24,8 @@ class Machine(msgspec.Struct, frozen=True):
     """Requests in flight as the client saw it."""
     ttft_mean_s: float | None = None
     """As the client measured it, over the window."""
+    told_ttft_mean_s: float | None = None
+    """As the server told it with each answer; None where it does not."""
     gpus: tuple[Gpu, ...] = ()
     engine: EngineFacts | None = None
 
@@ -42,12 +45,41 @@ class Machine(msgspec.Struct, frozen=True):
         """What ``name`` was measured on, each once, in order."""
         return list(dict.fromkeys(sample.of for sample in self.series(name)))
 
+    def share(self, part: str, whole: str) -> float | None:
+        """How far one counter rose over how far another one did; None when that did not, or one of them fell."""
+        (rise, falls), (of_rise, of_falls) = counted(self.values(part)), counted(self.values(whole))
+        return rise / of_rise if of_rise and not falls and not of_falls else None
+
+    @property
+    def server_ttft_mean_s(self) -> float | None:
+        """The time to the first token as the server tells it: with each answer, else by its counters."""
+        if self.told_ttft_mean_s is not None:
+            return self.told_ttft_mean_s
+        return self.share("server_ttft_s_total", "server_ttft_requests_total")
+
+    def gpu_figures(self) -> tuple[GpuFigures, ...]:
+        """What each GPU showed; empty where none was watched."""
+        return tuple(
+            GpuFigures(
+                gpu.uuid,
+                max(self.values("gpu_memory_used_bytes", gpu.uuid), default=None),
+                max(self.values("gpu_temperature_c", gpu.uuid), default=None),
+                _mean(self.values("gpu_power_w", gpu.uuid)),
+                _mean(self.values("gpu_utilization_fraction", gpu.uuid)),
+            )
+            for gpu in self.gpus
+        )
+
     def called(self, uuid: str) -> str:
         """A GPU as a person knows it: its kind, and its number where there are several."""
         names = {gpu.uuid: f"{gpu.name} ({place})" for place, gpu in enumerate(self.gpus)}
         if len(self.gpus) == 1:
             names = {self.gpus[0].uuid: self.gpus[0].name}
         return names.get(uuid, uuid or "the GPU")
+
+
+def _mean(values: list[float]) -> float | None:
+    return sum(values) / len(values) if values else None
 
 
 def counted(values: Iterable[float]) -> tuple[float, int]:

@@ -85,7 +85,9 @@ def _capped(machine: Machine) -> list[Caution]:
     seen = f"the server ran {top:.0f} requests at once, no more, while {in_flight:.0f} were in flight"
     if waiting and np.mean(waiting) >= 1:
         slots = machine.engine.slots if machine.engine is not None else None
+        # Servers that do not tell their slots (vLLM, usually) show them so: a plateau with a queue behind it.
         told = " (all its slots)" if slots is not None and top >= slots else ""
+        told = told or ("" if slots is not None else f" (so it seems to have {top:.0f} slots)")
         return [Caution("engine-slots", f"{seen}{told}: the rest waited in its queue", _MORE_SLOTS)]
     if not waiting:
         return []
@@ -121,12 +123,11 @@ def _counters_fell(machine: Machine) -> list[Caution]:
 
 def _ttft_gap(machine: Machine) -> list[Caution]:
     """The server's own mean TTFT is further from the client's than max(50 ms, 20 %)."""
-    seconds, falls = counted(machine.values("server_ttft_s_total"))
     requests, _ = counted(machine.values("server_ttft_requests_total"))
-    ours_s = machine.ttft_mean_s
-    if ours_s is None or requests < _FEW_READINGS or falls:
+    ours_s, theirs_s = machine.ttft_mean_s, machine.server_ttft_mean_s
+    few = machine.told_ttft_mean_s is None and requests < _FEW_READINGS
+    if ours_s is None or theirs_s is None or few:
         return []
-    theirs_s = seconds / requests
     gap_s = ours_s - theirs_s
     if abs(gap_s) <= max(0.050, 0.2 * ours_s):
         return []

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from headcount.analysis.cautions import cautions_of
-from headcount.analysis.conclusions import LevelSummary, Quantiles
+from headcount.analysis.conclusions import Caution, LevelSummary, Quantiles
 from headcount.analysis.evidence import Evidence
+from headcount.analysis.lengths import lengths_of, not_as_planned
 from headcount.analysis.level_test import Window, decide, steady_window, turn_cycle_s
 from headcount.analysis.machine import Machine
 from headcount.analysis.machine_cautions import machine_cautions
@@ -53,9 +55,12 @@ def summarize(
         steady_at_s = window.began_at_s
     decision, results = decide(level, inside, _cut_late(rows, window), window, slo)
     facts = _facts(level, rows, inside, window)
+    machine = _machine(level, inside, window, samples, facts, about)
+    lengths = lengths_of(inside, about.template_tokens if about is not None else None)
     cautions = (
         *cautions_of(Evidence(level, rows, inside, window, tuple(samples), slo, table.first_error)),
-        *machine_cautions(_machine(level, inside, window, samples, facts, about)),
+        *_of_level(not_as_planned(lengths), level),
+        *machine_cautions(machine),
     )
     if any(caution.fatal for caution in cautions):
         decision = "void"
@@ -77,6 +82,12 @@ def summarize(
         window_s=window.length_s,
         **facts,
         **_server_facts(samples, window),
+        prompt_of_plan_fraction=lengths.prompt_of_plan_fraction,
+        output_of_asked_fraction=lengths.output_of_asked_fraction,
+        cache_hit_fraction=machine.share("server_cache_hit_tokens_total", "server_cache_query_tokens_total"),
+        ttft_mean_s=machine.ttft_mean_s,
+        server_ttft_mean_s=machine.server_ttft_mean_s,
+        gpus=machine.gpu_figures(),
     )
 
 
@@ -89,7 +100,7 @@ def _machine(
     about: RunFacts | None,
 ) -> Machine:
     """What was sampled of the server and its GPUs while the window was open."""
-    ttft_s = _known(inside.ttft_s)
+    ttft_s, told_ttft_s = _known(inside.ttft_s), _known(inside.told_ttft_s)
     return Machine(
         level.index,
         window.began_at_s,
@@ -97,9 +108,14 @@ def _machine(
         tuple(samples),
         in_flight_mean=facts["in_flight_mean"],
         ttft_mean_s=float(ttft_s.mean()) if len(ttft_s) else None,
+        told_ttft_mean_s=float(told_ttft_s.mean()) if len(told_ttft_s) else None,
         gpus=about.gpus if about is not None else (),
         engine=about.engine if about is not None else None,
     )
+
+
+def _of_level(caution: Caution | None, level: Level) -> tuple[Caution, ...]:
+    return () if caution is None else (msgspec.structs.replace(caution, level=level.index),)
 
 
 def _until_s(level: Level, table: RequestTable, ended_at_s: float | None) -> float:

@@ -1,6 +1,6 @@
 """The requests of one level in packed columns, so that a level of 100,000 requests is summarised in a blink.
 
-Holds facts and the flags that ``slo.meets`` gives, 54 bytes a request. Knows nothing of windows and decisions.
+Holds facts and the flags that ``slo.meets`` gives, 62 bytes a request. Knows nothing of windows and decisions.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Integers = npt.NDArray[np.integer[Any]]
 Flags = npt.NDArray[np.bool_]
 
 _NAN = float("nan")
-_STREAMED, _ESTIMATED, _COALESCED, _SHORT_PROMPT = 1, 2, 4, 8
+_STREAMED, _ESTIMATED, _COALESCED = 1, 2, 4
 _MAX_CLAUSES = 16
 
 
@@ -51,7 +51,11 @@ class Rows:
     max_gap_s = _Column()
     think_s = _Column()
     send_delay_s = _Column()
+    told_ttft_s = _Column()
+    """The time to the first token as the server told it with the answer."""
     prompt_tokens = _Column()
+    planned_tokens = _Column()
+    """What the turn was to add to the prompt."""
     output_tokens = _Column()
     max_output_tokens = _Column()
     error = _Column()
@@ -115,8 +119,9 @@ class Rows:
 
     @property
     def short_prompt(self) -> Flags:
-        """Whose prompt cost the server less than 80 % of what the text of its last turn alone was planned to cost."""
-        return np.asarray(self.flags & _SHORT_PROMPT, bool)
+        """Whose prompt cost the server less than 80 % of what this turn alone was planned to add to it."""
+        known = (self.planned_tokens >= 0) & (self.prompt_tokens >= 0)
+        return np.asarray(known & (self.prompt_tokens < 0.8 * self.planned_tokens), bool)
 
     def of_kind(self, kind: str) -> Flags:
         """Which ended with this kind of error."""
@@ -155,7 +160,9 @@ class RequestTable:
                 "max_gap_s": "f",
                 "think_s": "f",
                 "send_delay_s": "f",
+                "told_ttft_s": "f",
                 "prompt_tokens": "i",
+                "planned_tokens": "i",
                 "output_tokens": "i",
                 "max_output_tokens": "H",
                 "error": "B",
@@ -198,7 +205,9 @@ class RequestTable:
             _or_nan(max_chunk_gap_s(request)),
             _or_nan(request.think_s),
             _or_nan(send_delay_s(request)),
+            _or_nan(request.server.get("ttft_s") if request.server else None),
             -1 if request.prompt_tokens is None else request.prompt_tokens,
+            -1 if request.planned_prompt_tokens is None else request.planned_prompt_tokens,
             -1 if request.output_tokens is None else request.output_tokens,
             min(request.max_output_tokens or 0, 65535),
             self._kinds.setdefault(error, len(self._kinds)),
@@ -222,10 +231,6 @@ def _or_nan(value: float | None) -> float:
 
 
 def _flags(request: Request) -> int:
-    planned, seen = request.planned_prompt_tokens, request.prompt_tokens
     return (
-        _STREAMED * request.streamed
-        | _ESTIMATED * (request.token_source == "client")
-        | _COALESCED * request.coalesced
-        | _SHORT_PROMPT * (planned is not None and seen is not None and seen < 0.8 * planned)
+        _STREAMED * request.streamed | _ESTIMATED * (request.token_source == "client") | _COALESCED * request.coalesced
     )

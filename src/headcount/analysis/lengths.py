@@ -1,0 +1,67 @@
+"""Whether prompts and answers had the lengths that were planned, and whether the server kept the history it was sent.
+
+Pure functions of one level's requests. Knows nothing of workloads: what was planned stands in each request.
+"""
+
+from __future__ import annotations
+
+import msgspec
+import numpy as np
+
+from headcount.analysis.conclusions import Caution
+from headcount.analysis.table import Flags, Rows
+
+__all__ = ["Lengths", "lengths_of", "not_as_planned", "turns_cut"]
+
+_FEW_REQUESTS = 20
+"""Below these the mean says little: one short text may be off by 15 %."""
+_OFF_FRACTION = 0.05
+
+
+class Lengths(msgspec.Struct, frozen=True):
+    """What was sent and what came back, over what was planned and asked for. None where nothing is known."""
+
+    prompt_of_plan_fraction: float | None
+    """First turns: prompt tokens as the server counts, without its template's, over those planned."""
+    planned_prompts: int
+    """First turns of which both are known."""
+    output_of_asked_fraction: float | None
+    """Output tokens of complete answers over the most that was asked for."""
+
+
+def lengths_of(inside: Rows, template_tokens: int | None) -> Lengths:
+    """The lengths of a level's requests. ``template_tokens``: what the server adds to a conversation of one message."""
+    good = inside.where(inside.good)
+    first = good.where((good.turn == 1) & (good.planned_tokens > 0) & (good.prompt_tokens >= 0))
+    planned, sent = int(first.planned_tokens.sum()), int(first.prompt_tokens.sum())
+    asked = good.where((good.output_tokens >= 0) & (good.max_output_tokens > 0))
+    return Lengths(
+        (sent - template_tokens * len(first)) / planned if planned and template_tokens is not None else None,
+        len(first),
+        float(asked.output_tokens.sum() / asked.max_output_tokens.sum()) if len(asked) else None,
+    )
+
+
+def not_as_planned(lengths: Lengths) -> Caution | None:
+    """Prompts were more than 5 % longer or shorter than planned."""
+    share = lengths.prompt_of_plan_fraction
+    if share is None or lengths.planned_prompts < _FEW_REQUESTS or abs(share - 1.0) <= _OFF_FRACTION:
+        return None
+    said = f"{share - 1.0:.0%} longer" if share > 1.0 else f"{1.0 - share:.0%} shorter"
+    return Caution(
+        "prompts-not-as-planned",
+        f"first prompts were {said} than planned, as the server counts them",
+        "the answer holds for the lengths that were sent; for others set workload.tokens_per_word",
+    )
+
+
+def turns_cut(inside: Rows) -> tuple[int, int]:
+    """(turns whose prompt had not grown over that of the turn before by even half of their own text, turns of which
+    that could be seen). Answers are left out of it: a reasoning model's thoughts are not sent again."""
+    rows = inside.where(inside.good & (inside.prompt_tokens >= 0))
+    order = np.lexsort((rows.scheduled_at_s, rows.person))
+    person, turn = rows.person[order], rows.turn[order].astype(np.int64)
+    prompt, planned = rows.prompt_tokens[order], rows.planned_tokens[order]
+    # Of one person the next turn by number and time is of the same conversation: failed ones are begun afresh.
+    follows: Flags = (person[1:] == person[:-1]) & (turn[1:] == turn[:-1] + 1) & (planned[1:] > 0)
+    return int((follows & (prompt[1:] - prompt[:-1] < planned[1:] / 2)).sum()), int(follows.sum())
