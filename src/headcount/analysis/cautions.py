@@ -14,6 +14,7 @@ import numpy as np
 
 from headcount.analysis.conclusions import Caution
 from headcount.analysis.evidence import Evidence
+from headcount.analysis.lengths import turns_cut
 from headcount.analysis.level_test import turn_cycle_s
 from headcount.analysis.table import Floats
 from headcount.stats.proportion import smallest_telling_n
@@ -35,30 +36,32 @@ def cautions_of(evidence: Evidence) -> tuple[Caution, ...]:
 # --- our own side -----------------------------------------------------------------------------
 
 
-def client_lag(evidence: Evidence) -> Caution | None:
+def _client_lag(evidence: Evidence) -> Caution | None:
     """Our own event loop was late: p99 of its lag above max(20 ms, 10 % of the TTFT bound)."""
     lag_s = quantile(np.asarray(evidence.values("client_loop_lag_s")), 0.99)
     if lag_s is None or lag_s <= evidence.tolerable_delay_s:
         return None
     return Caution(
         "client-lag",
-        f"this client's own event loop was {_ms(lag_s)} late (p99; {_ms(evidence.tolerable_delay_s)} are tolerable), "
-        "so the waits shown are partly its own",
+        f"this client's own event loop was {lag_s * 1000:.0f} ms late (p99; "
+        f"{evidence.tolerable_delay_s * 1000:.0f} ms are tolerable), so the waits shown are partly its own",
         _ON_ITS_OWN,
         fatal=True,
     )
 
 
-def send_delay(evidence: Evidence) -> Caution | None:
+def _send_delay(evidence: Evidence) -> Caution | None:
     """Requests left late: p99 of scheduled-to-sent above max(20 ms, 10 % of the TTFT bound)."""
     delays_s = evidence.inside.send_delay_s
     delay_s = quantile(delays_s[~np.isnan(delays_s)], 0.99)
     if delay_s is None or delay_s <= evidence.tolerable_delay_s:
         return None
-    return Caution("send-delay", f"requests left this client {_ms(delay_s)} after their time (p99)", _ON_ITS_OWN, True)
+    return Caution(
+        "send-delay", f"requests left this client {delay_s * 1000:.0f} ms after their time (p99)", _ON_ITS_OWN, True
+    )
 
 
-def client_cpu(evidence: Evidence) -> Caution | None:
+def _client_cpu(evidence: Evidence) -> Caution | None:
     """A load process used more than 90 % of its core for half of the window or more."""
     by_process = evidence.by_place("client_cpu_fraction")
     busiest = max((float(np.median(values)) for values in by_process.values()), default=0.0)
@@ -67,7 +70,7 @@ def client_cpu(evidence: Evidence) -> Caution | None:
     return Caution("client-cpu", f"a load process used {busiest:.0%} of its processor core", _ON_ITS_OWN, fatal=True)
 
 
-def client_errors(evidence: Evidence) -> Caution | None:
+def _client_errors(evidence: Evidence) -> Caution | None:
     """Requests that failed for want of our own resources: descriptors, ports, memory."""
     failed = int(evidence.inside.of_kind("client").sum())
     if failed == 0:
@@ -80,7 +83,7 @@ def client_errors(evidence: Evidence) -> Caution | None:
     )
 
 
-def littles_law(evidence: Evidence) -> Caution | None:
+def _littles_law(evidence: Evidence) -> Caution | None:
     """Requests/s x (mean E2E + think) must give the people within 10 %, or within what so short a window can show."""
     level, window, inside = evidence.level, evidence.window, evidence.inside
     cycle_s = turn_cycle_s(inside)
@@ -100,7 +103,7 @@ def littles_law(evidence: Evidence) -> Caution | None:
     )
 
 
-def in_flight_not_reached(evidence: Evidence) -> Caution | None:
+def _in_flight_not_reached(evidence: Evidence) -> Caution | None:
     """Of the time between pressing enter and the end of the answer, less than 98 % were spent with the server."""
     inside = evidence.inside
     known = ~np.isnan(inside.send_delay_s)
@@ -119,7 +122,7 @@ def in_flight_not_reached(evidence: Evidence) -> Caution | None:
 # --- what came back ---------------------------------------------------------------------------
 
 
-def buffered_stream(evidence: Evidence) -> Caution | None:
+def _buffered_stream(evidence: Evidence) -> Caution | None:
     """Streams that arrive all at once: TTFT above 95 % of E2E with more than one token, for most answers."""
     inside = evidence.inside
     chosen = inside.good & inside.streamed & (inside.output_tokens > 1) & ~np.isnan(inside.ttft_s)
@@ -136,7 +139,7 @@ def buffered_stream(evidence: Evidence) -> Caution | None:
     )
 
 
-def unmeasurable_clause(evidence: Evidence) -> Caution | None:
+def _unmeasurable_clause(evidence: Evidence) -> Caution | None:
     """A clause about which no answer said anything: TTFT of whole answers, speed without token counts."""
     good = evidence.inside.where(evidence.inside.good)
     if len(good) < 5:
@@ -152,7 +155,7 @@ def unmeasurable_clause(evidence: Evidence) -> Caution | None:
     )
 
 
-def errors(evidence: Evidence) -> Caution | None:
+def _errors(evidence: Evidence) -> Caution | None:
     """Any failed request, with the first message."""
     inside = evidence.inside
     failed = int((~inside.good).sum())
@@ -165,7 +168,7 @@ def errors(evidence: Evidence) -> Caution | None:
     )
 
 
-def too_few(evidence: Evidence) -> Caution | None:
+def _too_few(evidence: Evidence) -> Caution | None:
     """Fewer requests than a percentile of the service level needs; the level decides nothing on them."""
     needed = max((smallest_telling_n(c.allowed_fraction) for c in evidence.slo if c.percentile is not None), default=1)
     n = len(evidence.inside)
@@ -178,7 +181,7 @@ def too_few(evidence: Evidence) -> Caution | None:
     )
 
 
-def drift(evidence: Evidence) -> Caution | None:
+def _drift(evidence: Evidence) -> Caution | None:
     """Waits that rise or fall within the steady window, significantly and by more than 10 % of the bound."""
     inside, window = evidence.inside, evidence.window
     if window.blocks < 4:
@@ -199,7 +202,7 @@ def drift(evidence: Evidence) -> Caution | None:
     return None
 
 
-def not_drained(evidence: Evidence) -> Caution | None:
+def _not_drained(evidence: Evidence) -> Caution | None:
     """The server still had requests waiting when the level was left."""
     level = evidence.level
     if level.stopped_at_s is None or level.drained_at_s is not None or level.ended in ("interrupted", "error"):
@@ -213,7 +216,7 @@ def not_drained(evidence: Evidence) -> Caution | None:
     )
 
 
-def short_answers(evidence: Evidence) -> Caution | None:
+def _short_answers(evidence: Evidence) -> Caution | None:
     """Answers shorter than 80 % of what was asked for: capacity then holds for answers of that length."""
     inside = evidence.inside
     chosen = inside.good & (inside.output_tokens >= 0) & (inside.max_output_tokens > 0)
@@ -230,34 +233,20 @@ def short_answers(evidence: Evidence) -> Caution | None:
     )
 
 
-def short_prompts(evidence: Evidence) -> Caution | None:
-    """Prompts that cost the server less than 80 % of what their last turn alone was planned to cost."""
-    inside = evidence.inside
-    counted = inside.prompt_tokens >= 0
-    if not counted.any() or float(inside.short_prompt[counted].mean()) <= 0.1:
-        return None
-    return Caution(
-        "short-prompts",
-        f"{float(inside.short_prompt[counted].mean()):.0%} of the prompts were far shorter for the server than planned",
-        "the server may cut prompts silently, or the text does not reach it: look at its context length",
-    )
-
-
-def prompts_stop_growing(evidence: Evidence) -> Caution | None:
-    """Histories that should grow from turn to turn but stay the same: the server drops their beginning."""
-    inside = evidence.inside
-    counted = inside.where(inside.good & (inside.prompt_tokens > 0))
-    means = [float(counted.prompt_tokens[counted.turn == turn].mean()) for turn in np.unique(counted.turn)]
-    if len(means) < 3 or means[1] <= 1.05 * means[0] or means[-1] > 1.02 * means[-2]:
+def _prompts_stop_growing(evidence: Evidence) -> Caution | None:
+    """Later turns whose prompts did not grow with their conversation: the server drops its beginning."""
+    cut, followed = turns_cut(evidence.inside)
+    if cut < 2:  # one may be a server that counts oddly once
         return None
     return Caution(
         "history-cut",
-        f"prompts stop growing at {means[-1]:.0f} tokens: the server seems to drop the beginning of conversations",
+        f"in {cut} of {followed} later turns the prompt had not grown with the conversation: "
+        "the server seems to drop the beginning of conversations",
         "raise the server's context length, or plan shorter conversations",
     )
 
 
-def estimated_tokens(evidence: Evidence) -> Caution | None:
+def _estimated_tokens(evidence: Evidence) -> Caution | None:
     """Token counts that are this client's estimate."""
     if not bool(evidence.inside.estimated.any()):
         return None
@@ -276,26 +265,21 @@ def _means(values: Floats, at_s: Floats, began_s: float, length_s: float, parts:
     return np.asarray(sums[n > 0] / n[n > 0])
 
 
-def _ms(seconds: float) -> str:
-    return f"{seconds * 1000:.0f} ms"
-
-
 CHECKS: tuple[Callable[[Evidence], Caution | None], ...] = (
-    client_lag,
-    send_delay,
-    client_cpu,
-    client_errors,
-    littles_law,
-    in_flight_not_reached,
-    buffered_stream,
-    unmeasurable_clause,
-    errors,
-    too_few,
-    drift,
-    not_drained,
-    short_answers,
-    short_prompts,
-    prompts_stop_growing,
-    estimated_tokens,
+    _client_lag,
+    _send_delay,
+    _client_cpu,
+    _client_errors,
+    _littles_law,
+    _in_flight_not_reached,
+    _buffered_stream,
+    _unmeasurable_clause,
+    _errors,
+    _too_few,
+    _drift,
+    _not_drained,
+    _short_answers,
+    _prompts_stop_growing,
+    _estimated_tokens,
 )
 """In the order in which they are told."""
