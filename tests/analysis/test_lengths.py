@@ -63,6 +63,14 @@ def test_more_than_five_percent_is_said(counted: int, said: str | None) -> None:
     assert said is None or (caution is not None and said in caution.sentence)
 
 
+def test_text_that_does_not_reach_the_model_voids_the_level() -> None:
+    """Less than half of what was planned is another test than was meant."""
+    caution = not_as_planned(lengths_of(rows([request(person, 1, 30, 100) for person in range(30)]), 10))
+
+    assert caution is not None
+    assert caution.fatal
+
+
 def test_few_requests_and_unknown_templates_say_nothing() -> None:
     """One short text may be off by 15 %; without the template's tokens there is nothing to compare."""
     few = [request(person, 1, 150, 100) for person in range(10)]

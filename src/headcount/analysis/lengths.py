@@ -16,6 +16,8 @@ __all__ = ["Lengths", "lengths_of", "not_as_planned", "turns_cut"]
 _FEW_REQUESTS = 20
 """Below these the mean says little: one short text may be off by 15 %."""
 _OFF_FRACTION = 0.05
+_LOST_FRACTION = 0.5
+"""Below this share of the plan the text does not reach the model."""
 
 
 class Lengths(msgspec.Struct, frozen=True):
@@ -29,9 +31,11 @@ class Lengths(msgspec.Struct, frozen=True):
     """Output tokens of complete answers over the most that was asked for."""
 
 
-def lengths_of(inside: Rows, template_tokens: int | None) -> Lengths:
-    """The lengths of a level's requests. ``template_tokens``: what the server adds to a conversation of one message."""
-    good = inside.where(inside.good)
+def lengths_of(rows: Rows, template_tokens: int | None) -> Lengths:
+    """The lengths of a level's requests, those of its warm-up too: what text costs does not depend on the load.
+
+    ``template_tokens``: what the server adds to a conversation of one message."""
+    good = rows.where(rows.good)
     first = good.where((good.turn == 1) & (good.planned_tokens > 0) & (good.prompt_tokens >= 0))
     planned, sent = int(first.planned_tokens.sum()), int(first.prompt_tokens.sum())
     asked = good.where((good.output_tokens >= 0) & (good.max_output_tokens > 0))
@@ -52,6 +56,7 @@ def not_as_planned(lengths: Lengths) -> Caution | None:
         "prompts-not-as-planned",
         f"first prompts were {said} than planned, as the server counts them",
         "the answer holds for the lengths that were sent; for others set workload.tokens_per_word",
+        fatal=share < _LOST_FRACTION,
     )
 
 

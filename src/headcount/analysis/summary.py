@@ -56,7 +56,7 @@ def summarize(
     decision, results = decide(level, inside, _cut_late(rows, window), window, slo)
     facts = _facts(level, rows, inside, window)
     machine = _machine(level, inside, window, samples, facts, about)
-    lengths = lengths_of(inside, about.template_tokens if about is not None else None)
+    lengths = lengths_of(rows, about.template_tokens if about is not None else None)
     cautions = (
         *cautions_of(Evidence(level, rows, inside, window, tuple(samples), slo, table.first_error)),
         *_of_level(not_as_planned(lengths), level),

@@ -117,12 +117,6 @@ class Rows:
         """Whose output events came several in one read."""
         return np.asarray(self.flags & _COALESCED, bool)
 
-    @property
-    def short_prompt(self) -> Flags:
-        """Whose prompt cost the server less than 80 % of what this turn alone was planned to add to it."""
-        known = (self.planned_tokens >= 0) & (self.prompt_tokens >= 0)
-        return np.asarray(known & (self.prompt_tokens < 0.8 * self.planned_tokens), bool)
-
     def of_kind(self, kind: str) -> Flags:
         """Which ended with this kind of error."""
         code = self.kinds.index(kind) if kind in self.kinds else -1
