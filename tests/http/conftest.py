@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Coroutine
 from typing import Any
 
 import pytest
 import uvloop
 
-Run = Callable[[Coroutine[Any, Any, Any]], Any]
+from tests.http.asked import Run
 
 
 @pytest.fixture(params=["asyncio", "uvloop"])
