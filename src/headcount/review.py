@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 
+import msgspec
+
 from headcount.analysis.conclusions import LevelSummary, Limits, Verdict
 from headcount.analysis.summary import summarize
 from headcount.analysis.table import RequestTable
@@ -17,7 +19,7 @@ from headcount.scenario import Scenario, parse_scenario
 from headcount.slo import Clause, parse_slo
 from headcount.store import Run
 
-__all__ = ["limits_of", "review", "scenario_of", "summaries_of"]
+__all__ = ["conditions_of", "limits_of", "review", "scenario_of", "summaries_of"]
 
 
 def scenario_of(run: Run) -> Scenario:
@@ -76,9 +78,17 @@ def _samples_by_level(run: Run, levels: list[Level]) -> dict[int, list[Sample]]:
     return found
 
 
-def review(run: Run) -> Verdict:
-    """Judge a stored run by its own scenario and service level."""
+def review(run: Run, condition: str | None = None) -> Verdict:
+    """Judge a stored run by its own scenario and service level; with ``condition``, only what was held under it, as if
+    it were a run of its own."""
     scenario = scenario_of(run)
     slo = parse_slo(run.facts.slo)
     levels = summaries_of(run, slo)
+    if condition is not None:
+        levels = [msgspec.structs.replace(one, condition="") for one in levels if one.condition == condition]
     return judge(levels, limits_of(scenario), slo, headroom=scenario.search.headroom, comfort=scenario.comfort)
+
+
+def conditions_of(run: Run) -> list[str]:
+    """In the order in which they were first held."""
+    return list(dict.fromkeys(level.condition for level in run.levels()))

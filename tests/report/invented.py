@@ -286,5 +286,5 @@ Authorization = 'Bearer abc'
 
 [workload]
 kind = "chat"
-max_output_tokens = 212
+output_tokens = 212
 """

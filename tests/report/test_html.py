@@ -113,7 +113,7 @@ def test_secrets_in_a_scenario_are_left_out(tmp_path: Path) -> None:
 
     for secret in ("sk-very-secret", "Bearer abc", "hunter2", "somebody"):
         assert secret not in text
-    assert "max_output_tokens = 212" in text
+    assert "output_tokens = 212" in text
 
 
 def test_all_is_said_without_a_script(tmp_path: Path) -> None:

@@ -8,7 +8,18 @@ import sys
 from pathlib import Path
 from typing import TypeAlias
 
-__all__ = ["Verbs", "add_answer", "add_key", "add_output", "api_key", "duration", "fraction", "positive", "say"]
+__all__ = [
+    "LANGUAGES",
+    "Verbs",
+    "add_answer",
+    "add_key",
+    "add_output",
+    "api_key",
+    "duration",
+    "fraction",
+    "positive",
+    "say",
+]
 
 Verbs: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 """Where a group of verbs adds its own."""

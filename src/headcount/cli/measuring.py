@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import math
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -126,9 +128,13 @@ def _measure(scenario: Scenario, options: argparse.Namespace, verb: str, embedde
     from headcount.measure import measure
     from headcount.report import known_format, save_html, write_report
     from headcount.report.progress import Progress
+    from headcount.report.words import language_of
 
     known_format(options.format)
-    with Progress() as progress:
+    options.lang = options.lang or language_of(os.environ)
+    # Simulated minutes pass in a moment: a line at each level's beginning and end is enough.
+    line_every_s = math.inf if scenario.engine.kind == "simulated" else 15.0
+    with Progress(line_every_s=line_every_s, language=options.lang) as progress:
         outcome = measure(
             scenario,
             verb=verb,
@@ -162,7 +168,8 @@ def _agreed(intent: Intent, options: argparse.Namespace) -> bool:
     """Show the plan; ask where somebody can answer."""
     from headcount.report.plan import plan_text
 
-    say(plan_text(intent.scenario, intent.facts, intent.estimate_s, intent.notes, intent.simulated))
+    about = (intent.scenario, intent.facts, intent.estimate_s, intent.notes, intent.simulated)
+    say(plan_text(*about, language=options.lang))
     if options.yes or not sys.stdin.isatty() or intent.simulated:
         return True
     say("Begin? [Y/n] ")

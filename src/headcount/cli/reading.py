@@ -1,11 +1,19 @@
-"""The verbs that read stored runs: ``report``, ``export``. They need no server, no GPU and no network."""
+"""The verbs that read stored runs: ``report``, ``compare``, ``export``. They need no server, no GPU and no network."""
 
 from __future__ import annotations
 
 import argparse
+import os
+import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from headcount.cli.arguments import Verbs, add_answer
+from headcount.cli.arguments import LANGUAGES, Verbs, add_answer, say
+from headcount.errors import RunError, ScenarioError
+
+if TYPE_CHECKING:
+    from headcount.report import Report
+    from headcount.store import Run
 
 __all__ = ["add"]
 
@@ -18,6 +26,15 @@ def add(verbs: Verbs, common: argparse.ArgumentParser) -> None:
     report.add_argument("run", type=Path, help="a run folder")
     add_answer(report)
     report.set_defaults(verb=_report)
+    compare = verbs.add_parser(
+        "compare", parents=[common], help="hold runs, or the conditions of one run, side by side"
+    )
+    compare.add_argument("run", type=Path, nargs="+", help="run folders, the first is what the others are held against")
+    compare.add_argument("--names", help="what to call them, with commas between (default: what tells them apart)")
+    compare.add_argument("--format", default="terminal", help="terminal (default), json, markdown or html")
+    compare.add_argument("--out", type=Path, metavar="FILE", help="write it there instead of showing it")
+    compare.add_argument("--lang", choices=LANGUAGES, help="language of the answer (default: the locale's)")
+    compare.set_defaults(verb=_compare)
     export = verbs.add_parser("export", parents=[common], help="write a run's levels and requests as plain tables")
     export.add_argument("run", type=Path, help="a run folder")
     export.add_argument("--to", default="csv", help="csv (default) or sqlite")
@@ -34,7 +51,83 @@ def _report(options: argparse.Namespace) -> int:
     run = open_run(options.run)
     verdict = review(run)
     write_report(options.format, verdict, run.facts, run.path, options.lang)
+    _say_damage(run)
     return 0 if verdict.trusted else NOT_TRUSTED
+
+
+def _say_damage(run: Run) -> None:
+    """What could not be read of a run's files, where anything could not."""
+    if damage := run.damage_sentence():
+        say(damage)
+
+
+def _compare(options: argparse.Namespace) -> int:
+    from headcount.report.comparison import COMPARISONS, write_comparison
+    from headcount.report.versus import side_by_side
+    from headcount.report.words import language_of
+    from headcount.review import scenario_of
+    from headcount.store import open_run
+
+    if options.format not in COMPARISONS:
+        raise ScenarioError(f"format {options.format!r} is not known", f"known: {', '.join(COMPARISONS)}")
+    runs = [open_run(path) for path in options.run]
+    language = options.lang or language_of(os.environ)
+    names, reports = _as_reports(runs, language)
+    if options.names:
+        given = [name.strip() for name in options.names.split(",")]
+        if len(given) != len(names):
+            raise ScenarioError(f"--names has {len(given)} names for {len(names)} runs", "give one name for each")
+        names = given
+    text = write_comparison(options.format, side_by_side(reports, names, scenario_of(runs[0]).comfort))
+    for run in runs:
+        _say_damage(run)
+    return _shown(text, options.out or (Path("comparison.html") if _to_a_screen(options.format) else None))
+
+
+def _to_a_screen(form: str) -> bool:
+    return form == "html" and sys.stdout.isatty()
+
+
+def _shown(text: str, path: Path | None) -> int:
+    """On stdout, or in a file."""
+    if path is None:
+        sys.stdout.write(text)
+        return 0
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise RunError(f"cannot write {path}: {error.strerror or error}", "choose another place with --out") from error
+    print(path)
+    return 0
+
+
+def _as_reports(runs: list[Run], language: str) -> tuple[list[str], list[Report]]:
+    """What is compared, and what it is called: several runs, or one run's conditions."""
+    from headcount.report import Report
+    from headcount.review import conditions_of, review
+
+    if len(runs) > 1:
+        return _names(runs), [Report(review(run), run.facts, run, language) for run in runs]
+    (run,) = runs
+    conditions = conditions_of(run)
+    if len(conditions) < 2:
+        raise RunError(
+            f"{run.path} has no two conditions to compare", "give a second run: headcount compare RUN_A RUN_B"
+        )
+    return [name or "-" for name in conditions], [
+        Report(review(run, condition), run.facts, run, language) for condition in conditions
+    ]
+
+
+def _names(runs: list[Run]) -> list[str]:
+    """Models where they tell the runs apart, else the folders' names without their time, else the whole names."""
+    models = [run.facts.engine.model or "" for run in runs]
+    folders = [run.path.resolve().name for run in runs]
+    nested = ["/".join(run.path.resolve().parts[-2:]) for run in runs]
+    for names in (models, [folder[20:] for folder in folders], folders, nested):
+        if all(names) and len(set(names)) == len(names):
+            return names
+    return [str(run.path) for run in runs]
 
 
 def _export(options: argparse.Namespace) -> int:
@@ -45,4 +138,5 @@ def _export(options: argparse.Namespace) -> int:
     run = open_run(options.run)
     for path in export(options.to, run, review(run), options.out):
         print(path)
+    _say_damage(run)
     return 0
