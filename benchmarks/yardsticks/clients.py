@@ -279,11 +279,13 @@ def run_client(name: str, case: Case, tools: Tools, folder: Path, python: str | 
         meter.start()
         process.wait(900)
         meter.stop()
+        if process.returncode not in (0, 5):
+            raise SystemExit(f"{name} failed: {(folder / 'said.txt').read_text()[-2000:]}")
         record = server.record()
     wall_s = (time.monotonic_ns() - began_ns) / 1e9
     foreign_s = _machine_s() - busy_s - (_own_s() - own_s)
-    if process.returncode not in (0, 5) or not len(record.received_ns):
-        raise SystemExit(f"{name} failed: {(folder / 'said.txt').read_text()[-2000:]}")
+    if not len(record.received_ns):
+        raise SystemExit(f"{name} got no whole answer: {(folder / 'said.txt').read_text()[-2000:]}")
     foreign = max(0.0, foreign_s / wall_s / (os.cpu_count() or 1))
     return _outcome(case, client.report(case, folder), record, meter, process.pid, foreign, asked_ns)
 
