@@ -267,3 +267,29 @@ def test_wrong_options_are_named(options: dict[str, Any], words: str) -> None:
         Simulated(**options)
 
     assert words in caught.value.message + caught.value.hint
+
+
+def test_hardware_from_the_catalogue() -> None:
+    """A GPU and a model instead of a named server; two cards are faster; what does not fit says what would."""
+
+    def last_token_s(**options: Any) -> float:
+        async def main() -> float:
+            engine, reply = Simulated(model="Qwen3-8B-AWQ", **CALM, **options), Reply()
+            await engine.send(asked(tokens=100), reply)
+            return reply.chunk_at_s[-1]
+
+        return run(main())
+
+    facts = run(Simulated(model="Qwen3-8B-AWQ", gpu="RTX 4090", **CALM).facts())
+
+    assert (facts.model, facts.quantization, facts.slots) == ("Qwen3-8B-AWQ", "awq", 256)
+    assert 80_000 < (facts.kv_pool_tokens or 0) < 130_000
+    assert last_token_s(gpu="RTX 4090", gpus=2) < last_token_s(gpu="RTX 4090") < last_token_s(gpu="RTX 3060")
+    with pytest.raises(ScenarioError) as caught:
+        Simulated(model="Qwen3-32B", gpu="RTX 4090")
+    assert "70 GB" in caught.value.message
+    assert "A100" in caught.value.hint
+    with pytest.raises(ScenarioError, match="needs a model"):
+        Simulated(gpu="RTX 4090")
+    with pytest.raises(ScenarioError, match="slots"):
+        Simulated(model="Qwen3-8B", gpu="RTX 4090", policy="llamacpp", slots=8)

@@ -14,10 +14,9 @@ from typing import Any
 
 import msgspec
 
-from headcount.engine.simulation import gauges_of, job_of, read_options, server_of
+from headcount.engine.simulation import gauges_of, job_of, profile_for, read_options, server_of
 from headcount.records import EngineFacts, Prompt, Reply
 from headcount.simulator.job import Job, Refusal
-from headcount.simulator.profiles import PROFILES
 from headcount.simulator.server import Server
 from headcount.simulator.words import text_of
 from headcount.virtual import clock
@@ -94,9 +93,9 @@ class Simulated:
     ) -> None:
         self.learned: dict[str, Any] = learned or {}
         self.options = read_options(options)
-        self._profile = PROFILES[self.options.server]
+        self._profile = profile_for(self.options, model)
         self.model = model or self._profile.model
-        server = server_of(self.options)
+        server = server_of(self.options, self._profile)
         self._policy = server.policy
         self._clocked = ClockedServer(server, self.options.round_trip_s)
         self._rng = random.Random(f"answers {self.options.seed}")

@@ -18,11 +18,11 @@ from headcount.simulator.cost import Cost
 from headcount.simulator.job import Job
 from headcount.simulator.pace import Pace
 from headcount.simulator.policy import POLICIES, Policy
-from headcount.simulator.profiles import PROFILES, Profile
+from headcount.simulator.profiles import PROFILES, Profile, profile_of
 from headcount.simulator.server import Server
 from headcount.simulator.words import MESSAGE_TOKENS, PROMPT_TOKENS, text_of, text_tokens
 
-__all__ = ["Options", "gauges_of", "job_of", "read_options", "server_of"]
+__all__ = ["Options", "gauges_of", "job_of", "profile_for", "read_options", "server_of"]
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -30,6 +30,9 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
     server: str = "home"
     """A key of ``PROFILES``: what everything below starts from."""
+    gpu: str | None = None
+    """A GPU of the catalogue; with the engine's model it takes the place of ``server``."""
+    gpus: int = 1
     policy: str | None = None
     """A key of ``POLICIES``: schedule like that engine, with its defaults and the sizes below."""
     slots: int | None = None
@@ -84,9 +87,18 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     error_for_s: float = 5.0
 
 
-def server_of(options: Options, single_steps: bool = False) -> Server:
-    """The core server the options describe. Raises ``ScenarioError`` for settings that cannot work."""
-    profile = PROFILES[options.server]
+def profile_for(options: Options, model: str | None) -> Profile:
+    """The named server, or the one of the options' hardware. ``ScenarioError`` when that does not fit or is unknown."""
+    if options.gpu is None:
+        return PROFILES[options.server]
+    if model is None:
+        raise ScenarioError("engine.options.gpu needs a model", 'for instance model = "Qwen3-8B-AWQ" in [engine]')
+    sizes: dict[str, int] = {} if options.context_tokens is None else {"context_tokens": options.context_tokens}
+    return profile_of(options.gpu, model, options.gpus, options.policy or "vllm", options.slots, **sizes)
+
+
+def server_of(options: Options, profile: Profile, single_steps: bool = False) -> Server:
+    """The core server that ``profile`` and the options describe. ``ScenarioError`` for settings that cannot work."""
     pace = Pace(
         seed=options.seed,
         jitter=options.jitter,
@@ -163,7 +175,7 @@ def _policy(profile: Profile, options: Options) -> Policy:
     }
     given: dict[str, Any] = {name: value for name, value in asked.items() if value is not None}
     try:
-        if options.policy is None:
+        if options.policy is None or options.gpu is not None:
             return replace(profile.policy, **given)
         sizes = {name: getattr(profile.policy, name) for name in ("slots", "pool_tokens", "context_tokens")}
         return replace(POLICIES[options.policy](), **{**sizes, **given})

@@ -13,12 +13,11 @@ from typing import Any
 
 import msgspec
 
-from headcount.engine.simulation import Options, gauges_of, job_of, server_of
+from headcount.engine.simulation import Options, gauges_of, job_of, profile_for, server_of
 from headcount.mock.dialect import DIALECTS, Dialect, Events
 from headcount.mock.wire import Connection
 from headcount.records import Message
 from headcount.simulator.job import Job
-from headcount.simulator.profiles import PROFILES
 from headcount.simulator.words import text_of
 from headcount.virtual import clock
 
@@ -72,8 +71,9 @@ class MockServer:
     ) -> None:
         self.options = options or Options()
         self.dialect: Dialect = DIALECTS[dialect]
-        self.core = server_of(self.options, single_steps=True)
-        self.model = model or PROFILES[self.options.server].model
+        profile = profile_for(self.options, model)
+        self.core = server_of(self.options, profile, single_steps=True)
+        self.model = model or profile.model
         self.url = ""
         self._api_key = api_key
         self._where = (host, port)

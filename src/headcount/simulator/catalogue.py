@@ -16,10 +16,15 @@ from typing import Any
 from headcount.errors import ScenarioError
 from headcount.simulator.hardware import Efficiency, Gpu, Model, Quantization
 
-__all__ = ["find_gpu", "find_model", "find_quantization", "model_from_config"]
+__all__ = ["find_gpu", "find_model", "find_quantization", "gpus", "model_from_config"]
 
 _SAYS_NOTHING = {"nvidia", "geforce", "amd", "apple", "meta", "instruct", "it", "chat", "edition", "workstation"}
 """Words of a name that do not tell one thing from another."""
+
+
+def gpus() -> list[Gpu]:
+    """All of them, the smallest memory first."""
+    return sorted(map(find_gpu, _catalogue()["gpu"]), key=lambda gpu: gpu.memory_bytes)
 
 
 def find_gpu(name: str) -> Gpu:

@@ -1,13 +1,19 @@
-"""Ready-made servers by name, for trying things out. Real hardware is in the catalogue."""
+"""Servers: a few ready-made ones by name, for trying things out, and any from the catalogue's hardware."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from headcount.errors import ScenarioError
+from headcount.simulator.catalogue import find_gpu, find_model, gpus
 from headcount.simulator.cost import Cost
-from headcount.simulator.policy import Policy, llamacpp, sglang, vllm
+from headcount.simulator.hardware import cost_of, memory_of
+from headcount.simulator.policy import POLICIES, Policy, llamacpp, sglang, vllm
 
-__all__ = ["PROFILES", "Profile"]
+__all__ = ["PROFILES", "Profile", "profile_of"]
+
+_USUAL_SLOTS = {"vllm": 256, "sglang": 256, "llamacpp": 4, "ollama": 4}
+"""What each engine runs at once when nobody says otherwise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,3 +53,33 @@ PROFILES: dict[str, Profile] = {
         llamacpp(slots=4, context_tokens=16_384),
     ),
 }
+
+
+def profile_of(
+    gpu: str, model: str, cards: int = 1, policy: str = "vllm", slots: int | None = None, context_tokens: int = 8192
+) -> Profile:
+    """A server from the catalogue. ``ScenarioError`` when a context does not fit into memory, with what would."""
+    card = find_gpu(gpu)
+    found, quantization = find_model(model)
+    memory = memory_of(card, found, quantization, cards)
+    if not memory.fits(context_tokens):
+        needed_bytes = memory.weights_bytes + memory.overhead_bytes + context_tokens * found.kv_bytes_per_token()
+        fitting = [other.name for other in gpus() if memory_of(other, found, quantization).fits(context_tokens)]
+        names = ", ".join(fitting[:3]) or "none in the catalogue"
+        raise ScenarioError(
+            f"{model} with a context of {context_tokens} tokens does not fit onto {cards} x {card.name}: it needs "
+            f"{needed_bytes / 1e9:.0f} GB, the engine may use {memory.total_bytes / 1e9:.0f} GB",
+            f"one card that holds it: {names}; or fewer bits a weight, a shorter context, more cards",
+        )
+    sizes = {"slots": slots or _USUAL_SLOTS[policy]}
+    pool = memory.kv_pool_tokens
+    if policy in ("llamacpp", "ollama"):
+        sizes["context_tokens"] = context_tokens * sizes["slots"] if policy == "llamacpp" else context_tokens
+        if sizes["slots"] * context_tokens > pool:
+            raise ScenarioError(
+                f"{sizes['slots']} slots of {context_tokens} tokens do not fit: memory holds {pool} tokens",
+                "fewer slots, or a shorter context",
+            )
+    else:
+        sizes |= {"pool_tokens": pool, "context_tokens": context_tokens}
+    return Profile(model, quantization.name, cost_of(card, found, quantization, cards), POLICIES[policy](**sizes))
