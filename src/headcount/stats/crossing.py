@@ -18,7 +18,8 @@ __all__ = ["Crossing", "Floats", "crossing"]
 Floats = npt.NDArray[np.floating[Any]]
 
 _SLOPES = np.exp(np.linspace(math.log(2.0), math.log(200.0), 20))
-"""Of logit(share) against log(users), believed alike on a logarithmic scale: the shallowest seen was 4, a cliff 65."""
+_LOG_BELIEF = -0.5 * ((np.log(_SLOPES) - math.log(20.0)) / 0.9) ** 2
+"""Of logit(share) against log(users): 20, give or take a factor of 2.5. Simulated servers showed 4 to 40, a cliff 65."""
 _GRID = 800
 
 
@@ -49,11 +50,11 @@ class Crossing:
 def crossing(x: Floats, n: Floats, misses: Floats, share: float, reach: float = 1.5) -> Crossing:
     """Believe where the miss share passes ``share``, from ``misses`` of ``n`` (effective counts) seen at each x.
 
-    Nothing is believed beforehand but that it lies within ``reach`` of the points.
+    Nothing is believed of it beforehand but that it lies within ``reach`` of the points.
     """
     grid = np.linspace(float(x.min()) - reach, float(x.max()) + reach, _GRID)
     start = math.log(share / (1.0 - share))
-    likelihood = np.zeros((len(_SLOPES), _GRID))
+    likelihood = np.repeat(_LOG_BELIEF[:, None], _GRID, axis=1)
     for at, count, missed in zip(x, n, misses, strict=True):
         logit = start + _SLOPES[:, None] * (at - grid[None, :])
         # log p = -log(1 + e^-logit); log(1 - p) = -log(1 + e^logit)
