@@ -4,21 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
-from itertools import cycle, islice
 from typing import Any
 
 import msgspec
 
 from headcount.mock.wire import chunk
 from headcount.simulator.policy import Policy
-from headcount.simulator.words import text_of
+from headcount.simulator.words import WORDS
 
 __all__ = ["DIALECTS", "Dialect", "Events", "Figures"]
 
 _CREATED_UNIX = 1_767_225_600
-_WORDS = 64
-"""Answers repeat these words; an event for each is made once and shared by all streams."""
 
 Figures = Mapping[str, float]
 """Server figures by our names, as ``Engine.gauges`` gives them."""
@@ -163,14 +159,16 @@ class Events:
         self.model = model
         self.chat = chat
         self.role = self._event({"role": "assistant", "content": ""}, None) if chat else b""
-        self.words = [self._event({"content": word}, None) for word in _pieces(_WORDS)]
+        self.first = self._event({"content": WORDS[0]}, None)
+        """The event of the first token; the others have a space before them."""
+        self.words = [self._event({"content": f" {word}"}, None) for word in WORDS]
         """The event of token n is ``words[n % len(words)]``."""
         self.done = chunk(b"data: [DONE]\n\n")
 
     def several(self, first: int, end: int) -> bytes:
         """Tokens ``first`` to ``end`` in one event."""
-        pieces = islice(cycle(_pieces(_WORDS)), first % _WORDS, first % _WORDS + end - first)
-        return self._event({"content": "".join(pieces)}, None)
+        text = " ".join(WORDS[n % len(WORDS)] for n in range(first, end))
+        return self._event({"content": f" {text}" if first else text}, None)
 
     def finish(self, reason: str) -> bytes:
         """The empty event with the reason why it ended."""
@@ -198,9 +196,3 @@ class Events:
     def _body(self) -> dict[str, Any]:
         kind = "chat.completion.chunk" if self.chat else "text_completion"
         return {"id": "mock", "object": kind, "created": _CREATED_UNIX, "model": self.model}
-
-
-@cache
-def _pieces(count: int) -> tuple[str, ...]:
-    """Words of one token each, with the space before them."""
-    return tuple(f" {word}" for word in text_of(count).split())

@@ -250,13 +250,14 @@ class MockServer:
         if count <= first:
             return
         stream.sent_tokens = count
-        words = stream.events.words
-        if count == first + 1:
+        events, words = stream.events, stream.events.words
+        if count > first + 1 and self.options.tokens_per_chunk > 1:
+            stream.connection.write(events.several(first, count))
+        elif count == first + 1 and first:
             stream.connection.write(words[first % len(words)])
-        elif self.options.tokens_per_chunk > 1:
-            stream.connection.write(stream.events.several(first, count))
         else:
-            stream.connection.write(b"".join(words[n % len(words)] for n in range(first, count)))
+            due = b"".join(words[n % len(words)] for n in range(max(1, first), count))
+            stream.connection.write(due if first else events.first + due)
 
     def _write_haltingly(self, stream: _Stream, now_s: float) -> None:
         """As ``_write``, with one pause in the middle of the answer."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from functools import lru_cache
 from itertools import cycle, islice
 
-__all__ = ["MESSAGE_TOKENS", "PROMPT_TOKENS", "text_of", "text_tokens"]
+__all__ = ["MESSAGE_TOKENS", "PROMPT_TOKENS", "WORDS", "text_of", "text_tokens"]
 
 MESSAGE_TOKENS = 4
 PROMPT_TOKENS = 3
@@ -20,8 +20,8 @@ _PROSE = (
     "quiet steps then rest a while to hear birds call from high above their songs drift over fields of "
     "barley green in spring but gold when summer ends so take your time look up now see how clouds"
 )
-_SHORT_WORDS = _PROSE.split()
-"""At most 6 characters each: one token a word."""
+WORDS = tuple(_PROSE.split())
+"""What simulated answers repeat: at most 6 characters each, so one token a word."""
 
 
 @lru_cache(maxsize=65_536)
@@ -44,4 +44,4 @@ def text_of(tokens: int) -> str:
     >>> text_tokens(text_of(37))
     37
     """
-    return " ".join(islice(cycle(_SHORT_WORDS), tokens))
+    return " ".join(islice(cycle(WORDS), tokens))
