@@ -108,14 +108,17 @@ class _Late(LocalFleet):
         self._session = session
         self.grown: list[int] = []
 
-    async def begin(self, level: Level) -> None:
-        await super().begin(level)
+    async def prepare(self, level: Level) -> None:
+        await super().prepare(level)
+        self._index = level.index
+
+    async def begin(self, at_s: float) -> None:
+        await super().begin(at_s)
         loop = asyncio.get_running_loop()
         lag_s = 0.001 if self.grown else 0.5
         for tick in range(58):
-            sample = Sample(level.began_at_s + tick, "client_loop_lag_s", lag_s, "process-0")
+            sample = Sample(at_s + tick, "client_loop_lag_s", lag_s, "process-0")
             loop.call_later(tick, self._session.take_samples, [sample])
-        self._index = level.index
 
     async def grow(self) -> bool:
         self.grown.append(self._index)
@@ -134,10 +137,11 @@ def test_a_late_client_gets_one_more_load_process(tmp_path: Path) -> None:
             return fleets[0]
 
         facts = RunFacts(FORMAT_VERSION, "0", "run", "2026-01-01T00:00:00+00:00", 1, EngineFacts("simulated"), ())
+        writer = RunWriter.create(tmp_path, "late", facts, "")
         session = Session(
             engine=engine,
             fleet_of=fleet_of,
-            writer=RunWriter.create(tmp_path, "late", facts, ""),
+            writer=writer,
             about=facts,
             slo=parse_slo(["ttft_p95 <= 2 s"]),
             limits=Limits(levels=(1, 2), level_time_s=60),
@@ -146,6 +150,7 @@ def test_a_late_client_gets_one_more_load_process(tmp_path: Path) -> None:
             origin_s=0.0,
         )
         await session.measure()
+        writer.close()
 
     run(main())
 

@@ -92,12 +92,12 @@ def next_people(steps: list[Step], most: int) -> int | None:
 async def measure_ceiling(processes: int = 1, budget_s: float = BUDGET_S) -> list[Step]:
     """Hold step after step while the time lasts. Raises ``ServerError`` when nothing can be started."""
     now = clock()
-    until_s = now() + budget_s
     steps: list[Step] = []
     async with _server() as url:
         stage = _Stage(url, processes)
         try:
             await stage.fleet.open()
+            until_s = now() + budget_s
             most = min(MOST_PEOPLE, most_connections(processes))
             while now() < until_s - STEP_S and (people := next_people(steps, most)) is not None:
                 steps.append(await stage.hold(people))
@@ -143,12 +143,11 @@ class _Stage:
         """One step."""
         self._requests.clear()
         self._samples.clear()
-        await self.fleet.connect(people)
-        began_at_s = self._now() - self._origin_s + HEAD_START_S
-        processes = self.fleet.processes
-        level = Level(self._index, people, began_at_s, spread_s=SPREAD_S, processes=processes)
+        level = Level(self._index, people, 0.0, spread_s=SPREAD_S, processes=self.fleet.processes)
         self._index += 1
-        await self.fleet.begin(level)
+        await self.fleet.prepare(level)
+        began_at_s = self._now() - self._origin_s + HEAD_START_S
+        await self.fleet.begin(began_at_s)
         from_s = began_at_s + SPREAD_S + FIRST_TOKEN_S
         await asyncio.sleep(from_s + STEP_S - (self._now() - self._origin_s))
         await self.fleet.stop()

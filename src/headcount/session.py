@@ -168,13 +168,13 @@ class Session:
         return self._arrivals.rates_per_s if isinstance(self._arrivals, Open) else (None,)
 
     def _level(self, plan: Plan) -> Level:
-        """The level of a plan, to begin in a moment."""
+        """The level of a plan, as if it began now."""
         arrivals, position = self._arrivals, len(self._summaries)
         together = plan.purpose == "burst" or not isinstance(arrivals, Closed | Synchronised)
         return Level(
             index=self._next_index,
             users=plan.users,
-            began_at_s=self._at_s() + HEAD_START_S,
+            began_at_s=self._at_s(),
             purpose=plan.purpose,
             rate_per_s=self._rates_per_s()[position] if isinstance(arrivals, Open) else None,
             spread_s=0.0 if together else self._turn_cycle_s(plan.users),
@@ -183,16 +183,17 @@ class Session:
         )
 
     async def _hold(self, plan: Plan) -> LevelSummary:
-        """One level: connect, begin, watch until it is decided or its time is up, cut, drain, judge."""
-        await self._fleet.connect(plan.users)
+        """One level: prepare, begin, watch until it is decided or its time is up, cut, drain, judge."""
         level = self._level(plan)
+        await self._fleet.prepare(level)
+        level = msgspec.structs.replace(level, began_at_s=self._at_s() + HEAD_START_S)
         self._next_index += 1
         self._table = RequestTable(self._slo)
         self._samples = []
         self._current_index = level.index
         level = self._stored(msgspec.structs.replace(level, started_at_s=level.began_at_s + level.spread_s))
         self._watcher.level_began(level, plan)
-        await self._fleet.begin(level)
+        await self._fleet.begin(level.began_at_s)
         ended = await self._until_enough(level, plan)
         stopped_at_s = self._at_s()
         await self._fleet.stop()

@@ -115,7 +115,7 @@ def hold(
 ) -> list[Request]:
     """One level on the virtual clock, from its beginning at 1 s until ``for_s`` later, or until nobody is left."""
     requests: list[Request] = []
-    facts: dict[str, Any] = {"index": 0, "users": 4, "began_at_s": 1.0, "processes": len(processes)} | (level or {})
+    facts: dict[str, Any] = {"index": 0, "users": 4, "began_at_s": 0.0, "processes": len(processes)} | (level or {})
 
     async def main() -> None:
         crowds = [
@@ -123,7 +123,8 @@ def hold(
             for number in processes
         ]
         for crowd in crowds:
-            crowd.start()
+            crowd.prepare()
+            crowd.start(1.0)
         if for_s is None:
             await asyncio.gather(*(crowd.finished() for crowd in crowds))
         else:

@@ -46,8 +46,8 @@ def test_requests_leave_no_cycles() -> None:
                 on_event=lambda event: events.append(event.kind),
             )
             await crew.open()
-            await crew.connect(8)
-            await crew.begin(Level(index=0, users=8, began_at_s=0.0))
+            await crew.prepare(Level(index=0, users=8, began_at_s=0.0))
+            await crew.begin(0.0)
             await garbage_after(100)
             few, many = await garbage_after(100), await garbage_after(400)
             await crew.close()
@@ -56,4 +56,4 @@ def test_requests_leave_no_cycles() -> None:
 
     asyncio.run(asyncio.wait_for(main(), 60))
     assert {request.error for request in requests} == {None, "cut"}
-    assert events == [Event(kind).kind for kind in ("ready", "connected", "began", "stopped")]
+    assert events == [Event(kind).kind for kind in ("ready", "prepared", "began", "stopped")]

@@ -67,9 +67,10 @@ def setup(url: str, **fields: Any) -> Setup:
     return Setup(origin_s=time.monotonic(), target=Target(url=url), **(plain | fields))
 
 
-def level(users: int, processes: int = 1, **fields: Any) -> Level:
-    """It begins almost now."""
-    return Level(index=0, users=users, began_at_s=0.1, processes=processes, **fields)
+async def begin(fleet: ProcessFleet, users: int, **fields: Any) -> None:
+    """A level that begins now."""
+    await fleet.prepare(Level(index=0, users=users, began_at_s=0.0, processes=fleet.processes, **fields))
+    await fleet.begin(0.0)
 
 
 def run(main: Awaitable[None]) -> None:
@@ -114,8 +115,7 @@ def test_a_finite_test_is_the_same_however_it_is_shared(processes: int) -> None:
     """The same seed sends the same bytes and gives the same facts apart from timing, on any number of processes."""
 
     async def do(fleet: ProcessFleet, held: Held, server: Playback) -> None:
-        await fleet.connect(5)
-        await fleet.begin(level(5, processes=fleet.processes, conversations_each=2))
+        await begin(fleet, 5, conversations_each=2)
         await fleet.finished()
         await fleet.stop()
 
@@ -132,8 +132,7 @@ def test_every_request_ends_once_also_when_it_is_cut() -> None:
     """The server saw as many requests as were recorded, and what was under way at the stop says so (A58)."""
 
     async def do(fleet: ProcessFleet, held: Held, server: Playback) -> None:
-        await fleet.connect(20)
-        await fleet.begin(level(20))
+        await begin(fleet, 20)
         await until(lambda: len(server.seen) == 20)
         await asyncio.sleep(0.1)
         await fleet.stop()
@@ -149,9 +148,9 @@ def test_connections_stand_before_the_clock_starts() -> None:
     """Three hundred people at once find three hundred connections: none is opened inside their first request (A37)."""
 
     async def do(fleet: ProcessFleet, held: Held, server: Playback) -> None:
-        await fleet.connect(300)
+        await fleet.prepare(Level(index=0, users=300, began_at_s=0.0, processes=2, conversations_each=1))
         assert server.open_now == 300
-        await fleet.begin(level(300, processes=2, conversations_each=1))
+        await fleet.begin(0.0)
         await fleet.finished()
         await fleet.stop()
 
@@ -166,7 +165,7 @@ def test_the_load_processes_watch_themselves() -> None:
     """Each tells its lag, its share of a core, its descriptors and its requests in flight, under its own name."""
 
     async def do(fleet: ProcessFleet, held: Held, server: Playback) -> None:
-        await fleet.begin(level(4, processes=2))
+        await begin(fleet, 4)
         names = {"client_loop_lag_s", "client_loop_lag_max_s", "client_cpu_fraction", "client_in_flight_requests"}
         wanted = {(name, f"process-{number}") for name in names for number in (0, 1)}
         await until(lambda: wanted <= {(sample.name, sample.of) for sample in held.samples})
@@ -179,7 +178,7 @@ def test_a_killed_process_is_a_lost_level() -> None:
     """The load is not what was asked for any more: the fleet says so at once and does not wait for the dead."""
 
     async def do(fleet: ProcessFleet, held: Held, server: Playback) -> None:
-        await fleet.begin(level(6, processes=2))
+        await begin(fleet, 6)
         await until(lambda: len(server.seen) == 6)
         os.kill(fleet.pids[1], signal.SIGKILL)
         await asyncio.wait_for(fleet.finished(), 5)
@@ -195,13 +194,13 @@ def test_a_load_process_can_be_added() -> None:
     """Between two levels one more starts; the next level's people are shared anew."""
 
     async def do(fleet: ProcessFleet, held: Held, server: Playback) -> None:
-        await fleet.begin(level(2, conversations_each=1))
+        await begin(fleet, 2, conversations_each=1)
         await fleet.finished()
         await fleet.stop()
         assert held.processes == {0}
         assert await fleet.grow()
         assert fleet.processes == 2
-        await fleet.begin(level(2, processes=2, conversations_each=1))
+        await begin(fleet, 2, conversations_each=1)
         await fleet.finished()
         await fleet.stop()
         assert held.processes == {0, 1}
@@ -229,7 +228,7 @@ def test_too_many_connections_are_refused_with_the_number_needed() -> None:
 
     async def do(fleet: ProcessFleet, held: Held, server: Playback) -> None:
         with pytest.raises(ScenarioError, match=f"{hard + 1:,} people need {hard + 65:,} open files in each"):
-            await fleet.connect(hard + 1)
+            await begin(fleet, hard + 1)
 
     with_fleet(do)
 
@@ -254,14 +253,13 @@ SOFT_LIMIT = """
     import asyncio, resource, sys, time
     resource.setrlimit(resource.RLIMIT_NOFILE, (64, 512))
     from headcount.load.fleet import ProcessFleet
-    from tests.load.test_fleet import Held, level, setup
+    from tests.load.test_fleet import Held, begin, setup
 
     async def main():
         held = Held()
         fleet = ProcessFleet(setup(sys.argv[1]), 1, held.lines, held.samples.extend)
         await fleet.open()
-        await fleet.connect(150)
-        await fleet.begin(level(150, conversations_each=1))
+        await begin(fleet, 150, conversations_each=1)
         await fleet.finished()
         await fleet.close()
         print(len({request.person for request in held.requests}), {request.error for request in held.requests})
@@ -289,13 +287,13 @@ def test_the_soft_limit_of_open_files_is_raised() -> None:
 ORPHAN = """
     import asyncio, sys
     from headcount.load.fleet import ProcessFleet
-    from tests.load.test_fleet import Held, level, setup
+    from tests.load.test_fleet import Held, begin, setup
 
     async def main():
         held = Held()
         fleet = ProcessFleet(setup(sys.argv[1]), 2, held.lines, held.samples.extend)
         await fleet.open()
-        await fleet.begin(level(4, processes=2))
+        await begin(fleet, 4)
         print(*fleet.pids, flush=True)
         await asyncio.sleep(60)
 

@@ -56,16 +56,11 @@ class Crew:
         self._audit = asyncio.get_running_loop().create_task(self._sample())
         self._on_event(Event("ready"))
 
-    async def connect(self, connections: int) -> None:
-        """Have connections standing before the clock of a level starts."""
-        if self._client is not None:
-            await self._client.open(connections)
-        self._on_event(Event("connected"))
-
-    async def begin(self, level: Level) -> None:
-        """Begin a level: the people, each at their own instant."""
+    async def prepare(self, level: Level) -> None:
+        """Whatever a level needs that would cost time within it: connections, and the people's first words."""
         setup = self._setup
-        _quiet_garbage()
+        if self._client is not None:
+            await self._client.open(-(-level.users // level.processes))
         self._crowd = Crowd(
             self._engine,
             self._workload,
@@ -77,7 +72,14 @@ class Crew:
             context_tokens=setup.context_tokens,
             arrivals=setup.arrivals,
         )
-        self._crowd.start()
+        self._crowd.prepare()
+        _quiet_garbage()
+        self._on_event(Event("prepared"))
+
+    async def begin(self, at_s: float) -> None:
+        """Begin the level that was prepared: the people, each at their own instant from ``at_s`` on."""
+        assert self._crowd is not None, "a level is prepared before it begins"
+        self._crowd.start(at_s)
         self._watch = asyncio.get_running_loop().create_task(self._report_end(self._crowd))
         self._on_event(Event("began"))
 

@@ -38,7 +38,7 @@ LinesSink = Callable[[int, bytes], None]
 SamplesSink = Callable[[list[Sample]], None]
 
 START_TIMEOUT_S = 30.0
-CONNECT_TIMEOUT_S = 60.0
+PREPARE_TIMEOUT_S = 60.0
 STOP_TIMEOUT_S = 30.0
 PIPE_LIMIT_BYTES = 1 << 24
 """The longest line a load process may send: a request with very many chunks."""
@@ -50,14 +50,14 @@ class Fleet(Protocol):
     async def open(self) -> None:
         """Start; returns when every process is ready. Raises ``ServerError`` when one is not."""
 
-    async def connect(self, connections: int) -> None:
-        """Have so many connections standing before a level begins, so that none is opened within it.
+    async def prepare(self, level: Level) -> None:
+        """Have ready whatever would cost time within a level: one connection a person, and their first words.
 
-        Raises ``ScenarioError`` when this machine does not allow that many.
+        Raises ``ScenarioError`` when this machine does not allow so many connections.
         """
 
-    async def begin(self, level: Level) -> None:
-        """Begin a level of ``processes`` processes; returns when each has its people waiting for their start."""
+    async def begin(self, at_s: float) -> None:
+        """Begin the level that was prepared; returns when every process has its people waiting for their start."""
 
     async def finished(self) -> None:
         """Wait until nobody is left, or a process was lost (then ``lost`` says so)."""
@@ -108,14 +108,14 @@ class LocalFleet:
         """Start the self-audit."""
         await self._crew.open()
 
-    async def connect(self, connections: int) -> None:
-        """Open connections where the engine has any."""
-        await self._crew.connect(connections)
-
-    async def begin(self, level: Level) -> None:
-        """Begin a level."""
+    async def prepare(self, level: Level) -> None:
+        """Get ready for a level."""
         self._finished.clear()
-        await self._crew.begin(level)
+        await self._crew.prepare(level)
+
+    async def begin(self, at_s: float) -> None:
+        """Begin it."""
+        await self._crew.begin(at_s)
 
     async def finished(self) -> None:
         """Wait until nobody is left."""
@@ -166,16 +166,16 @@ class ProcessFleet:
         """Start all processes at once."""
         await asyncio.gather(*(worker.open() for worker in self._workers))
 
-    async def connect(self, connections: int) -> None:
-        """Every process opens its share."""
-        refuse_beyond_descriptors(connections, self.processes)
-        share = -(-connections // self.processes)
-        order = Order(connect=share)
-        await asyncio.gather(*(w.obey(order, "connected", CONNECT_TIMEOUT_S) for w in self._workers))
+    async def prepare(self, level: Level) -> None:
+        """Every process opens its share of connections, and people go to the processes in turn."""
+        refuse_beyond_descriptors(level.users, self.processes)
+        order = Order(prepare=level)
+        await asyncio.gather(*(w.obey(order, "prepared", PREPARE_TIMEOUT_S) for w in self._workers))
 
-    async def begin(self, level: Level) -> None:
-        """Give every process its order. People go to the processes in turn."""
-        await asyncio.gather(*(w.obey(Order(begin=level), "began", STOP_TIMEOUT_S) for w in self._workers))
+    async def begin(self, at_s: float) -> None:
+        """Give every process its order."""
+        order = Order(begin_at_s=at_s)
+        await asyncio.gather(*(worker.obey(order, "began", STOP_TIMEOUT_S) for worker in self._workers))
 
     async def finished(self) -> None:
         """Wait until all processes have told so, or one was lost."""
@@ -214,7 +214,7 @@ class _Worker:
         self._on_samples = on_samples
         self._process: asyncio.subprocess.Process | None = None
         self._reader: asyncio.Task[None] | None = None
-        kinds = ("ready", "connected", "began", "finished", "stopped")
+        kinds = ("ready", "prepared", "began", "finished", "stopped")
         self._heard: dict[str, asyncio.Event] = {kind: asyncio.Event() for kind in kinds}
         self._closing = False
         self.lost = ""
@@ -244,7 +244,7 @@ class _Worker:
         if self.lost:
             return
         self._heard[answer].clear()
-        if order.begin is not None:
+        if order.prepare is not None:
             self._heard["finished"].clear()
         self._tell(msgspec.json.encode(order))
         await self._hear(answer, timeout_s)

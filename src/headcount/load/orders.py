@@ -44,15 +44,16 @@ class Setup(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Order(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Open connections for a level to come, begin it, or stop it (the other two None)."""
+    """Prepare a level, begin it, or stop it (the other two None)."""
 
-    connect: int | None = None
-    """How many connections to hold ready."""
-    begin: Level | None = None
+    prepare: Level | None = None
+    """Its own instants do not count yet."""
+    begin_at_s: float | None = None
+    """When the first person of the level that was prepared presses enter."""
 
 
 class Event(msgspec.Struct, frozen=True, omit_defaults=True):
-    """``ready`` after the set-up, ``connected``, ``began``, ``finished`` (nobody is left), ``stopped``, or
+    """``ready`` after the set-up, ``prepared``, ``began``, ``finished`` (nobody is left), ``stopped``, or
     ``failed``."""
 
     kind: str

@@ -12,7 +12,7 @@ from typing import Any
 
 from headcount.engine import Engine
 from headcount.load.talk import Press, Talker
-from headcount.records import Level, Request
+from headcount.records import Conversation, Level, Request
 from headcount.virtual import clock
 from headcount.workload import Workload
 from headcount.workload.arrivals import (
@@ -56,9 +56,11 @@ class Crowd:
         self._seed = seed
         self._process = process
         self._arrivals = arrivals
-        self._began_at_s = origin_s + level.began_at_s
+        self._origin_s = self._began_at_s = origin_s
         self._stream = f"level {level.index}"
         """Names the random numbers, so that a repeated level says new words."""
+        self._conversations: dict[int, Iterator[Conversation]] = {}
+        """Of everybody in the closed loop, the first one drawn."""
         self._talker = Talker(engine, level.index, emit, origin_s=origin_s, context_tokens=context_tokens)
         self._now = clock()
         self._tasks: dict[asyncio.Task[None], None] = {}
@@ -72,8 +74,17 @@ class Crowd:
         """Requests of this crowd that are unanswered right now."""
         return self._talker.in_flight
 
-    def start(self) -> None:
-        """Start everybody at their own instant from ``level.began_at_s`` on; returns at once."""
+    def prepare(self) -> None:
+        """Have everybody's first words ready, so that writing them takes no time of the level's own."""
+        if self._instants() is not None:
+            return
+        for person in range(self._process, self._level.users, self._level.processes):
+            conversations = self._workload.conversations(person, self._stream)
+            self._conversations[person] = itertools.chain([next(conversations)], conversations)
+
+    def start(self, at_s: float) -> None:
+        """Start everybody at their own instant from ``at_s`` on, in seconds since the run began; returns at once."""
+        self._began_at_s = self._origin_s + at_s
         if (instants := self._instants()) is not None:
             self._spawn(self._receive(instants))
             return
@@ -113,7 +124,7 @@ class Crowd:
         level = self._level
         at_s = self._began_at_s + person / level.users * level.spread_s
         press = self._press(person)
-        conversations = self._workload.conversations(person, self._stream)
+        conversations = self._conversations.pop(person, None) or self._workload.conversations(person, self._stream)
         for number, conversation in enumerate(itertools.islice(conversations, level.conversations_each)):
             at_s = await self._talker.hold(person, number, conversation, at_s, press)
 

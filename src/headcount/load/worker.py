@@ -64,10 +64,10 @@ async def _serve() -> None:
         await crew.open()
         while line := await orders.readline():
             order = msgspec.json.decode(line, type=Order)
-            if order.begin is not None:
-                await crew.begin(order.begin)
-            elif order.connect is not None:
-                await crew.connect(order.connect)
+            if order.prepare is not None:
+                await crew.prepare(order.prepare)
+            elif order.begin_at_s is not None:
+                await crew.begin(order.begin_at_s)
             else:
                 await crew.stop()
         await crew.close()
