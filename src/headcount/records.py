@@ -305,7 +305,7 @@ class RunFacts(msgspec.Struct, frozen=True, omit_defaults=True):
     format_version: int
     headcount_version: str
     verb: str
-    """``find`` or ``run``."""
+    """``find``, ``run``, ``recheck``, or ``import``: another tool measured."""
     started_utc: str
     """ISO 8601; for people only, no duration is computed from it."""
     seed: int

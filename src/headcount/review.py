@@ -11,6 +11,7 @@ from collections import defaultdict
 import msgspec
 
 from headcount.analysis.conclusions import LevelSummary, Limits, Verdict
+from headcount.analysis.figures import imported_caution, judge_figures
 from headcount.analysis.summary import summarize
 from headcount.analysis.table import RequestTable
 from headcount.analysis.verdict import judge
@@ -20,6 +21,8 @@ from headcount.slo import Clause, parse_slo
 from headcount.store import Run
 
 __all__ = ["conditions_of", "limits_of", "review", "scenario_of", "summaries_of"]
+
+_decode_figures = msgspec.json.Decoder(LevelSummary).decode
 
 
 def scenario_of(run: Run) -> Scenario:
@@ -80,13 +83,26 @@ def _samples_by_level(run: Run, levels: list[Level]) -> dict[int, list[Sample]]:
 
 def review(run: Run, condition: str | None = None) -> Verdict:
     """Judge a stored run by its own scenario and service level; with ``condition``, only what was held under it, as if
-    it were a run of its own."""
+    it were a run of its own. Of an imported run of which only figures are known, those are judged."""
     scenario = scenario_of(run)
     slo = parse_slo(run.facts.slo)
-    levels = summaries_of(run, slo)
-    if condition is not None:
-        levels = [msgspec.structs.replace(one, condition="") for one in levels if one.condition == condition]
-    return judge(levels, limits_of(scenario), slo, headroom=scenario.search.headroom, comfort=scenario.comfort)
+    figures = run.figures(_decode_figures)
+    levels = _under(figures or summaries_of(run, slo), condition)
+    if figures:
+        verdict = judge_figures(levels, slo, scenario.comfort)
+    else:
+        limits = limits_of(scenario)
+        verdict = judge(levels, limits, slo, headroom=scenario.search.headroom, comfort=scenario.comfort)
+    if run.facts.verb != "import":
+        return verdict
+    caution = imported_caution(str(run.facts.client.get("tool", "another tool")))
+    return msgspec.structs.replace(verdict, cautions=(caution, *verdict.cautions))
+
+
+def _under(levels: list[LevelSummary], condition: str | None) -> list[LevelSummary]:
+    if condition is None:
+        return levels
+    return [msgspec.structs.replace(one, condition="") for one in levels if one.condition == condition]
 
 
 def conditions_of(run: Run) -> list[str]:

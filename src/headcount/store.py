@@ -3,6 +3,7 @@
     2026-12-01T10-14-03-lunch-peak/
       scenario.toml   run.json
       levels.jsonl    requests.jsonl    requests-K.jsonl    samples.jsonl
+      figures.jsonl   (imported runs alone: what another tool says of each level)
 
 Only whole lines are appended, so that a killed run is just a shorter one. Nothing derived is stored. Knows nothing
 of what the facts mean.
@@ -95,6 +96,10 @@ class RunWriter:
         """Samples of any sources; numbers that are not finite are left out."""
         self._file("samples.jsonl").append(b"".join(map(encode_sample, samples)))
 
+    def figures(self, encoded: bytes) -> None:
+        """What another tool says of a level: one JSON object, for imported runs alone."""
+        self._file("figures.jsonl").append(encoded + b"\n")
+
     def flush(self) -> None:
         """Hand all whole lines to the operating system. A killed process loses nothing after this."""
         for file in self._files.values():
@@ -186,6 +191,10 @@ class Run:
     def samples(self) -> Iterator[Sample]:
         """All samples, in the order in which they were taken."""
         return self._lines("samples.jsonl", decode_sample)
+
+    def figures(self, decode: Callable[[bytes], T]) -> list[T]:
+        """What another tool said of each level, in the order of levels; empty for runs of our own."""
+        return list(self._lines("figures.jsonl", decode))
 
     def damage_sentence(self) -> str | None:
         """What could not be read until now, with its places; None when everything could."""

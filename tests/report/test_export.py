@@ -5,8 +5,10 @@ from __future__ import annotations
 import csv
 import io
 import sqlite3
+import sys
 from pathlib import Path
 
+import duckdb
 import msgspec
 import pytest
 
@@ -34,6 +36,32 @@ def test_csv_holds_every_level_and_request(tmp_path: Path) -> None:
     good = next(row for row in requests if not row["error"])
     assert float(good["ttft_s"]) > 0
     assert good["chunks"] == "30"
+
+
+def test_parquet_holds_the_same_with_types(tmp_path: Path) -> None:
+    """Whole numbers, numbers, truths and texts are told apart; a column without any value is there."""
+    run = stored(tmp_path, each=10)
+    levels_path, requests_path = export("parquet", run, PLAIN, tmp_path / "out's")
+
+    with duckdb.connect() as database:
+        rows = database.from_parquet(str(levels_path)).project("users, ttft_p95_s, condition").fetchall()
+        assert rows[3] == (64, 5.4, "")
+        requests = database.from_parquet(str(requests_path))
+        kinds = dict(zip(requests.columns, map(str, requests.types), strict=True))
+        assert {kinds[name] for name in ("person", "ttft_s", "streamed", "error")} == {
+            "BIGINT", "DOUBLE", "BOOLEAN", "VARCHAR",
+        }  # fmt: skip
+        assert requests.filter("ttft_s > 0").aggregate("count(*)").fetchall() == [(90,)]
+    assert sorted(path.name for path in (tmp_path / "out's").iterdir()) == ["levels.parquet", "requests.parquet"]
+
+
+def test_parquet_without_its_writer_says_how_to_get_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An extra, since it weighs half as much as all else together."""
+    monkeypatch.setitem(sys.modules, "duckdb", None)
+
+    with pytest.raises(ScenarioError) as caught:
+        export("parquet", stored(tmp_path, each=1), PLAIN, tmp_path)
+    assert "headcount[parquet]" in caught.value.hint
 
 
 def test_sqlite_holds_the_same(tmp_path: Path) -> None:

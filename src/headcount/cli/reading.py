@@ -1,4 +1,7 @@
-"""The verbs that read stored runs: ``report``, ``compare``, ``export``. They need no server, no GPU and no network."""
+"""The verbs that read what is stored: ``report``, ``compare``, ``export``, ``import``.
+
+They need no server, no GPU and no network.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from headcount.cli.arguments import LANGUAGES, Verbs, add_answer, say
+from headcount.cli.arguments import LANGUAGES, Verbs, add_answer, positive, say
 from headcount.errors import RunError, ScenarioError
 
 if TYPE_CHECKING:
@@ -37,9 +40,17 @@ def add(verbs: Verbs, common: argparse.ArgumentParser) -> None:
     compare.set_defaults(verb=_compare)
     export = verbs.add_parser("export", parents=[common], help="write a run's levels and requests as plain tables")
     export.add_argument("run", type=Path, help="a run folder")
-    export.add_argument("--to", default="csv", help="csv (default) or sqlite")
+    export.add_argument("--to", default="csv", help="csv (default), sqlite or parquet")
     export.add_argument("--out", type=Path, default=Path(), help="where to (default: here)")
     export.set_defaults(verb=_export)
+    take = verbs.add_parser("import", parents=[common], help="make a run folder of another tool's results")
+    take.add_argument("file", type=Path, nargs="+", help="result files of one server, each with a level or more")
+    take.add_argument("--from", dest="kind", default="", help="whose: guidellm, aiperf, vllm, sglang or table (a CSV)")
+    take.add_argument("--users", type=positive, help="streams that asked at once, where a file does not tell")
+    take.add_argument("--slo", action="append", help='a preset or "ttft_p95<=2s" (default chat)')
+    take.add_argument("--name", default="", help="what to call the run")
+    take.add_argument("--out", type=Path, default=Path("runs"), help="where run folders go (default ./runs)")
+    take.set_defaults(verb=_import)
 
 
 def _report(options: argparse.Namespace) -> int:
@@ -139,4 +150,16 @@ def _export(options: argparse.Namespace) -> int:
     for path in export(options.to, run, review(run), options.out):
         print(path)
     _say_damage(run)
+    return 0
+
+
+def _import(options: argparse.Namespace) -> int:
+    from headcount.imports import import_files
+
+    slo = options.slo or ["chat"]
+    wanted = slo[0] if len(slo) == 1 else tuple(slo)
+    path = import_files(
+        options.file, options.out, kind=options.kind, slo=wanted, users=options.users, name=options.name
+    )
+    print(path)
     return 0

@@ -1,4 +1,4 @@
-"""Levels and requests as flat tables for other tools: CSV files or one SQLite database.
+"""Levels and requests as flat tables for other tools: CSV files, one SQLite database, or Parquet files.
 
 Columns have the names and units of the facts; what is felt (TTFT, TPOT …) is computed here. Streams: a million
 requests need no memory.
@@ -10,6 +10,8 @@ import csv
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+
+import msgspec
 
 from headcount.analysis.conclusions import LevelSummary, Quantiles, Verdict
 from headcount.errors import RunError, ScenarioError
@@ -26,7 +28,7 @@ Cell = str | int | float | bool | None
 Row = dict[str, Cell]
 """Column → cell."""
 
-_NESTED = {"chunk_at_s", "server", "clauses", "cautions", "error_kinds", "ttft_by_turn_s"}
+_NESTED = {"chunk_at_s", "server", "stage_s", "clauses", "cautions", "error_kinds", "ttft_by_turn_s", "gpus"}
 """Fields that are no single value."""
 
 
@@ -114,7 +116,61 @@ def _fill(database: sqlite3.Connection, name: str, rows: Iterator[Row]) -> None:
     database.executemany(f"INSERT INTO {name} VALUES ({holes})", (tuple(row.values()) for row in rows))
 
 
+def _write_parquet(folder: Path, levels: Iterable[Row], requests: Iterable[Row]) -> list[Path]:
+    """By way of DuckDB, which reads a table of lines without having it in memory. A column has the narrowest type that
+    holds all its cells."""
+    try:
+        import duckdb
+    except ImportError:
+        raise ScenarioError("writing Parquet needs DuckDB", "pip install 'headcount[parquet]'") from None
+
+    written = []
+    for name, rows in (("levels", levels), ("requests", requests)):
+        path, lines = folder / f"{name}.parquet", folder / f".{name}.partial.jsonl"
+        try:
+            columns = _write_lines(lines, rows)
+            if not columns:
+                continue
+            with duckdb.connect() as database:
+                struct = ", ".join(f"{_sql(column)}: {_sql(kind)}" for column, kind in columns.items())
+                database.execute(
+                    f"COPY (SELECT * FROM read_json({_sql(str(lines))}, format='newline_delimited', "
+                    f"columns={{{struct}}})) TO {_sql(str(path))} (FORMAT parquet)"
+                )
+        except duckdb.Error as error:
+            raise RunError(f"cannot write {path}: {error}") from error
+        finally:
+            lines.unlink(missing_ok=True)
+        written.append(path)
+    return written
+
+
+_KINDS = ("BOOLEAN", "BIGINT", "DOUBLE", "VARCHAR")
+
+
+def _write_lines(path: Path, rows: Iterable[Row]) -> dict[str, str]:
+    """The rows as JSON lines; each column's type. One without any value is text."""
+    kinds: dict[str, int] = {}
+    with path.open("wb") as file:
+        for row in rows:
+            file.write(msgspec.json.encode(row) + b"\n")
+            for column, cell in row.items():
+                kind = -1 if cell is None else _kind(cell)
+                kinds[column] = max(kinds.get(column, -1), kind)
+    return {column: _KINDS[kind] for column, kind in kinds.items()}
+
+
+def _kind(cell: Cell) -> int:
+    return next(place for place, kind in enumerate((bool, int, float, str)) if isinstance(cell, kind))
+
+
+def _sql(text: str) -> str:
+    """A text constant."""
+    return "'" + text.replace("'", "''") + "'"
+
+
 EXPORTS: dict[str, Callable[[Path, Iterable[Row], Iterable[Row]], list[Path]]] = {
     "csv": _write_csv,
     "sqlite": _write_sqlite,
+    "parquet": _write_parquet,
 }

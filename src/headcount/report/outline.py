@@ -43,9 +43,10 @@ _Escape = Callable[[str], str]
 
 
 def marks(verdict: Verdict, facts: RunFacts, _: Words) -> list[str]:
-    """What must stand before the answer's sentence: that it is simulated, that it is not finished."""
+    """What must stand before the answer's sentence: that it is simulated, imported, not finished."""
     return [
         *([_("simulated")] if facts.simulated else []),
+        *([_("imported")] if facts.verb == "import" else []),
         *([] if verdict.complete else [_("not finished")]),
     ]
 
