@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import random
 import tomllib
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from math import exp, log
 from pathlib import Path
@@ -30,6 +29,7 @@ from headcount.simulator.cost import Cost
 from headcount.simulator.drive import Person, drive
 from headcount.simulator.hardware import Efficiency, cost_of, memory_of
 from headcount.simulator.job import Job
+from headcount.simulator.minimise import minimise
 from headcount.simulator.policy import sglang
 from headcount.simulator.server import Server
 
@@ -115,40 +115,7 @@ def fit(model: str, rows: dict[int, Row]) -> Setup:
                 error += weight * log(value / published) ** 2
         return error
 
-    found = [0.0] * 5
-    for step in (0.3, -0.2, 0.1):
-        found = minimise(loss, found, step, 80)
-    return setup(found)
-
-
-def minimise(loss: Callable[[list[float]], float], start: list[float], step: float, rounds: int) -> list[float]:
-    """Nelder and Mead's simplex."""
-    size = len(start)
-    simplex = [start, *([v + step * (i == j) for j, v in enumerate(start)] for i in range(size))]
-    found = sorted((loss(x), x) for x in simplex)
-    for _ in range(rounds):
-        centre = [sum(x[i] for _, x in found[:-1]) / size for i in range(size)]
-        worst = found[-1][1]
-
-        def beyond(
-            factor: float, centre: list[float] = centre, worst: list[float] = worst
-        ) -> tuple[float, list[float]]:
-            x = [c + factor * (c - w) for c, w in zip(centre, worst, strict=True)]
-            return loss(x), x
-
-        tried = beyond(1.0)
-        if tried < found[0]:
-            tried = min(tried, beyond(2.0))
-        elif tried >= found[-2]:
-            tried = beyond(-0.5)
-        if tried < found[-1]:
-            found[-1] = tried
-        else:
-            best = found[0][1]
-            shrunk = [[(b + v) / 2 for b, v in zip(best, x, strict=True)] for _, x in found[1:]]
-            found = [found[0], *((loss(x), x) for x in shrunk)]
-        found.sort()
-    return found[0][1]
+    return setup(minimise(loss, [0.0] * 5))
 
 
 def answer_length_from(setup: Setup, users: int, median_s: float) -> Setup:
