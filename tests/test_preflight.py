@@ -46,6 +46,15 @@ def test_usage_tells_what_a_word_and_the_template_cost() -> None:
     assert any("as the server counts" in note for note in found.notes)
 
 
+def test_it_is_the_second_round_that_counts() -> None:
+    """A far too low first guess makes the first round's texts long; what they cost is not what is planned with."""
+    found = settled({"kind": "chat", "languages": "korean"})
+
+    costs = found.table["tokens_per_word"]
+    assert isinstance(costs, dict)
+    assert found.notes[-1].startswith(f"korean: {costs['korean']:.2f} tokens a word")
+
+
 def test_a_tokenizers_file_counts_where_a_server_does_not(tmp_path: Path) -> None:
     """Words cost what the file says, in every language; without usage the template stays unknown."""
     table = {"kind": "chat", "languages": {"english": 1, "korean": 1}}

@@ -176,6 +176,7 @@ class Session:
             users=plan.users,
             began_at_s=self._at_s(),
             purpose=plan.purpose,
+            arrivals=str(arrivals.__struct_config__.tag),
             rate_per_s=self._rates_per_s()[position] if isinstance(arrivals, Open) else None,
             spread_s=0.0 if together else self._turn_cycle_s(plan.users),
             conversations_each=_conversations_each(arrivals, position),

@@ -105,6 +105,8 @@ class LevelSummary(msgspec.Struct, frozen=True):
     kv_used_max_fraction: float | None = None
     ttft_by_turn_s: dict[int, float] = {}
     """Median TTFT by turn number."""
+    arrivals: str = "closed"
+    """As in ``records.Level``."""
     prompt_of_plan_fraction: float | None = None
     """First turns: prompt tokens as the server counts, without its template's, over those planned."""
     output_of_asked_fraction: float | None = None

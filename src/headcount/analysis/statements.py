@@ -55,10 +55,10 @@ def _memory(levels: Sequence[LevelSummary], gpu: Gpu, called: str) -> str:
             f"The memory of {called} does not follow people: {used[few] / _GIB:.1f} GiB at {few}, "
             f"{used[many] / _GIB:.1f} GiB at {many}. The server took it beforehand."
         )
-    each_mib = (used[many] - used[few]) / (many - few) / 2**20
+    each_bytes = (used[many] - used[few]) / (many - few)
     return (
         f"The memory of {called} follows people: {used[few] / _GIB:.1f} GiB at {few}, "
-        f"{used[many] / _GIB:.1f} GiB at {many}, {each_mib:.3g} MiB a person."
+        f"{used[many] / _GIB:.1f} GiB at {many}, {each_bytes / 2**20:.3g} MiB a person."
     )
 
 

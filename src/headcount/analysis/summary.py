@@ -81,13 +81,10 @@ def summarize(
         ended_at_s=until_s,
         window_s=window.length_s,
         **facts,
-        **_server_facts(samples, window),
+        **_server_facts(machine),
         prompt_of_plan_fraction=lengths.prompt_of_plan_fraction,
         output_of_asked_fraction=lengths.output_of_asked_fraction,
-        cache_hit_fraction=machine.share("server_cache_hit_tokens_total", "server_cache_query_tokens_total"),
-        ttft_mean_s=machine.ttft_mean_s,
-        server_ttft_mean_s=machine.server_ttft_mean_s,
-        gpus=machine.gpu_figures(),
+        arrivals=level.arrivals,
     )
 
 
@@ -215,15 +212,16 @@ def _error_kinds(inside: Rows) -> dict[str, int]:
     return {kind: int(count) for kind, count in zip(inside.kinds, counts, strict=True) if kind and count}
 
 
-def _server_facts(samples: Sequence[Sample], window: Window) -> dict[str, Any]:
-    def values(name: str) -> list[float]:
-        return [s.value for s in samples if s.name == name and window.began_at_s <= s.at_s <= window.ended_at_s]
-
-    running, waiting = values("server_running_requests"), values("server_waiting_requests")
-    used, lags = values("server_kv_used_fraction"), values("client_loop_lag_s")
+def _server_facts(machine: Machine) -> dict[str, Any]:
+    """What was sampled of the server, its GPUs and our own loop."""
+    waiting = machine.values("server_waiting_requests")
     return {
-        "server_running_max": max(running, default=None),
+        "server_running_max": max(machine.values("server_running_requests"), default=None),
         "server_waiting_mean": float(np.mean(waiting)) if waiting else None,
-        "kv_used_max_fraction": max(used, default=None),
-        "loop_lag_p99_s": quantile(np.asarray(lags), 0.99),
+        "kv_used_max_fraction": max(machine.values("server_kv_used_fraction"), default=None),
+        "cache_hit_fraction": machine.share("server_cache_hit_tokens_total", "server_cache_query_tokens_total"),
+        "ttft_mean_s": machine.ttft_mean_s,
+        "server_ttft_mean_s": machine.server_ttft_mean_s,
+        "loop_lag_p99_s": quantile(np.asarray(machine.values("client_loop_lag_s")), 0.99),
+        "gpus": machine.gpu_figures(),
     }

@@ -18,7 +18,6 @@ __all__ = ["PROBE", "CalibrationText", "TokenCost", "calibration_texts", "token_
 PROBE = "Hi"
 """One token in any vocabulary: sent alone, all but one of its prompt tokens are the server's template."""
 
-EACH = 12
 PEOPLE = 200
 LONGEST_WORDS = 160
 MOST_TOKENS_PER_WORD = 12
@@ -44,8 +43,10 @@ class TokenCost(msgspec.Struct, frozen=True):
     """The largest distance of one text's count from the plan, as a share of the plan; short texts vary most."""
 
 
-def calibration_texts(workload: Workload, context_tokens: int | None = None) -> tuple[CalibrationText, ...]:
-    """The first words of a dozen people of each language and model, as long as they will be sent, or cut to what
+def calibration_texts(
+    workload: Workload, context_tokens: int | None = None, each: int = 24
+) -> tuple[CalibrationText, ...]:
+    """The first words of ``each`` people of each language and model, as long as they will be sent, or cut to what
     certainly fits. None of them is sent again later. Empty when nothing is planned by words (real data)."""
     most = max(12, min(LONGEST_WORDS, (context_tokens or 4096) // MOST_TOKENS_PER_WORD))
     found: Counter[str] = Counter()
@@ -53,7 +54,7 @@ def calibration_texts(workload: Workload, context_tokens: int | None = None) -> 
     for person in range(PEOPLE):
         talk = next(workload.conversations(person, "calibration"))
         key = f"{talk.language}@{talk.model}" if talk.model else talk.language
-        if found[key] < EACH and talk.turns[0].planned_prompt_tokens is not None:
+        if found[key] < each and talk.turns[0].planned_prompt_tokens is not None:
             found[key] += 1
             texts.append(CalibrationText(key, talk.model, " ".join(talk.turns[0].text.split()[:most])))
     return tuple(texts)

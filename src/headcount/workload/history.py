@@ -1,12 +1,10 @@
-"""History and the model's context: when a conversation must end, and when a server drops history in silence."""
+"""History and the model's context: when a conversation must end."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from headcount.records import Turn
 
-__all__ = ["fits", "stopped_growing", "text_tokens"]
+__all__ = ["fits", "text_tokens"]
 
 BYTES_PER_TOKEN = 3.0
 """Of unplanned text; ordinary text has more, so that the estimate errs on the long side."""
@@ -28,15 +26,3 @@ def fits(prompt_tokens: int | None, output_tokens: int | None, following: Turn, 
         return True
     history_tokens = prompt_tokens + (output_tokens or 0)
     return history_tokens + text_tokens(following) + following.max_output_tokens <= context_tokens
-
-
-def stopped_growing(prompt_tokens: Sequence[int], turns: Sequence[Turn]) -> int | None:
-    """The first turn (from 1) whose prompt was not even longer than the one before by half of its own text:
-    the server cut history off without saying so. None when every turn grew.
-
-    Answers are left out of the sum, since a reasoning model's thoughts are not re-sent.
-    """
-    for number in range(1, min(len(prompt_tokens), len(turns))):
-        if prompt_tokens[number] - prompt_tokens[number - 1] < text_tokens(turns[number]) / 2:
-            return number + 1
-    return None
