@@ -183,7 +183,9 @@ def test_buffering_stalls_and_merged_chunks() -> None:
     async def buffered(server: MockServer, engine: Any) -> None:
         reply = await ask(engine)
         assert reply.output_tokens == 30
-        assert reply.chunk_at_s[-1] - reply.chunk_at_s[0] < 0.1
+        assert reply.coalesced
+        assert reply.sent_at_s is not None
+        assert reply.chunk_at_s[0] - reply.sent_at_s > 0.1
 
     async def stalled(server: MockServer, engine: Any) -> None:
         reply = await ask(engine)
@@ -262,4 +264,6 @@ def test_over_http_it_is_as_fast_as_under_the_virtual_clock() -> None:
 
     served(use, **options)
 
-    assert measured == pytest.approx(run(virtual()), abs=0.25)
+    late_s = [there - here for there, here in zip(measured, run(virtual()), strict=True)]
+    assert min(late_s) > -0.02
+    assert max(late_s) < 1.0
