@@ -10,6 +10,7 @@ import asyncio
 import random
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import asdict
+from math import inf
 from typing import Any
 
 import msgspec
@@ -133,7 +134,8 @@ class Simulated:
         chance, share, stall = self._rng.random(), self._rng.uniform(-1.0, 1.0), self._rng.random()
         kind = self._fault(chance, reply.sent_at_s - self._began_at_s)
         try:
-            if refused := self._unknown(prompt) or (kind if kind and kind.startswith("http_") else None):
+            at_once = kind if kind is not None and (kind == "disconnect" or kind.startswith("http_")) else None
+            if refused := self._unknown(prompt) or at_once:
                 await asyncio.sleep(self.options.round_trip_s)
                 _refuse(reply, refused, now(), "this simulated server refused the request")
                 return
@@ -142,7 +144,7 @@ class Simulated:
                     prompt, reply, share, kind, self.options.stall_s * (stall < self.options.stall_share)
                 )
         finally:
-            reply.ended_at_s = now()
+            reply.ended_at_s = max(now(), *reply.chunk_at_s[-1:])
 
     async def gauges(self) -> dict[str, float]:
         """Its counters now."""
@@ -174,7 +176,7 @@ class Simulated:
         except asyncio.CancelledError:
             self._deliver(prompt, reply, job, self._arrivals(job, server, stall_s, now()), complete=False)
             raise
-        self._deliver(prompt, reply, job, self._arrivals(job, server, stall_s, now()), complete=True)
+        self._deliver(prompt, reply, job, self._arrivals(job, server, stall_s, inf), complete=True)
         if kind:
             reply.error, reply.error_text, reply.finish_reason = kind, "the simulated answer broke off", None
 
@@ -224,8 +226,9 @@ class Simulated:
 
 
 def _refuse(reply: Reply, error: str, at_s: float, text: str) -> None:
-    reply.status = int(error.removeprefix("http_"))
-    reply.first_byte_at_s = at_s
+    if error.startswith("http_"):
+        reply.status = int(error.removeprefix("http_"))
+        reply.first_byte_at_s = at_s
     reply.error, reply.error_text = error, text
 
 

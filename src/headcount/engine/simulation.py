@@ -6,6 +6,7 @@ Knows nothing of clocks, connections and replies.
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Hashable, Iterable
 from dataclasses import replace
 from typing import Any
@@ -13,7 +14,7 @@ from typing import Any
 import msgspec
 
 from headcount.errors import ScenarioError
-from headcount.records import Message
+from headcount.records import ERROR_KINDS, Message
 from headcount.simulator.cost import Cost
 from headcount.simulator.job import Job
 from headcount.simulator.pace import Pace
@@ -156,6 +157,9 @@ def read_options(given: dict[str, object]) -> Options:
         options = msgspec.convert(given, Options)
     except msgspec.ValidationError as error:
         raise ScenarioError(f"engine.options: {error}", "see the reference of the simulated engine") from error
+    if options.error_kind not in ERROR_KINDS and not re.fullmatch(r"http_[1-5]\d\d", options.error_kind):
+        kinds = ", ".join(ERROR_KINDS)
+        raise ScenarioError(f"engine.options.error_kind: {options.error_kind!r} is not known", f"http_503, {kinds}")
     for name, value, table in (("server", options.server, PROFILES), ("policy", options.policy, POLICIES)):
         if value is not None and value not in table:
             raise ScenarioError(f"engine.options.{name}: {value!r} is not known", f"known: {', '.join(table)}")
