@@ -144,7 +144,7 @@ class Simulated:
                     prompt, reply, share, kind, self.options.stall_s * (stall < self.options.stall_share)
                 )
         finally:
-            reply.ended_at_s = max(now(), *reply.chunk_at_s[-1:])
+            reply.ended_at_s = max([now(), *reply.chunk_at_s[-1:]])
 
     async def gauges(self) -> dict[str, float]:
         """Its counters now."""
