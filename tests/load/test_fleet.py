@@ -167,6 +167,7 @@ def test_the_load_processes_watch_themselves() -> None:
     async def do(fleet: ProcessFleet, held: Held, server: Playback) -> None:
         await begin(fleet, 4)
         names = {"client_loop_lag_s", "client_loop_lag_max_s", "client_cpu_fraction", "client_in_flight_requests"}
+        names |= {"client_open_connections", "client_failed_connections_total", "client_resends_total"}
         wanted = {(name, f"process-{number}") for name in names for number in (0, 1)}
         await until(lambda: wanted <= {(sample.name, sample.of) for sample in held.samples})
         await fleet.stop()

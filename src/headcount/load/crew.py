@@ -101,6 +101,17 @@ class Crew:
             self._audit.cancel()
         await self._engine.close()
 
+    def _connections(self) -> dict[str, int]:
+        """What became of them so far; nothing where there is no network."""
+        if self._client is None:
+            return {}
+        counts = self._client.counts
+        return {
+            "client_open_connections": counts.open_now,
+            "client_failed_connections_total": counts.failed,
+            "client_resends_total": counts.resends,
+        }
+
     def _emit(self, request: Request) -> None:
         self._on_lines(encode_request(request))
 
@@ -113,7 +124,7 @@ class Crew:
             self._on_event(Event("finished"))
 
     async def _sample(self) -> None:
-        """Once an interval: the requests in flight, and our own loop's lag, CPU and descriptors."""
+        """Once an interval: requests in flight, connections, and our own loop's lag, CPU and descriptors."""
         name = f"process-{self._setup.process}"
         audit = LoadProcess(name) if self._setup.audit else None
         if audit is not None:
@@ -122,7 +133,8 @@ class Crew:
             while True:
                 await asyncio.sleep(self._setup.sample_interval_s)
                 at_s = self._now() - self._setup.origin_s
-                samples = [Sample(at_s, "client_in_flight_requests", float(self.in_flight), name)]
+                seen = {"client_in_flight_requests": self.in_flight} | self._connections()
+                samples = [Sample(at_s, what, float(value), name) for what, value in seen.items()]
                 self._on_samples(samples + (audit.read(at_s) if audit is not None else []))
         finally:
             if audit is not None:
