@@ -171,7 +171,14 @@ def _length(rng: random.Random) -> int:
 
 
 def _request(
-    person: int, turn: int, scheduled: float, first: float | None, ended: float, tokens: float, think: float, error: str | None
+    person: int,
+    turn: int,
+    scheduled: float,
+    first: float | None,
+    ended: float,
+    tokens: float,
+    think: float,
+    error: str | None,
 ) -> Request:
     chunks = [] if first is None else [first] if error else [first, ended]
     return Request(
@@ -258,7 +265,9 @@ def truths(jobs: int, kinds: list[str], each: int) -> dict[tuple[str, int], Trut
 # --- our search -------------------------------------------------------------------------------
 
 
-def hold(server: Server, plan: Plan, index: int, began_at_s: float, spread_s: float, rng: random.Random) -> LevelSummary:
+def hold(
+    server: Server, plan: Plan, index: int, began_at_s: float, spread_s: float, rng: random.Random
+) -> LevelSummary:
     """One level as the session holds it: looks about once a second, ended by its decision or its time."""
     table, slo = RequestTable(server.slo), server.slo
     level = Level(index, plan.users, began_at_s, purpose=plan.purpose, started_at_s=began_at_s + spread_s)
@@ -322,6 +331,81 @@ def one(job: tuple[Server, int, Truth, float]) -> Result:
     )  # fmt: skip
 
 
+# --- searches in the style of others ----------------------------------------------------------
+
+
+def one_level(server: Server, users: int, requests: int, rng: random.Random) -> tuple[float, float, float]:
+    """Everybody starts at once; after so many answers: p95 of TTFT, share that met everything, seconds."""
+    first_s, met, last_s = [], 0, 0.0
+    for request in itertools.islice(Crowd(server, users, 0.0, 0.0, rng).until(math.inf), requests):
+        first, last = request.chunk_at_s
+        wait_s, each_s = first - request.scheduled_at_s, (last - first) / max(1, (request.output_tokens or 2) - 1)
+        first_s.append(max(wait_s, 20.0 * each_s))  # 0.1 s a token is as bad as 2 s to the first
+        met += wait_s <= 2.0 and each_s <= 0.1
+        last_s = request.ended_at_s
+    return sorted(first_s)[int(0.95 * len(first_s))], met / len(first_s), last_s
+
+
+def bisected(server: Server, rng: random.Random, passes: Callable[[float, float], bool]) -> tuple[int, float]:
+    """Doubling, then bisection, 100 answers a level, one look each."""
+    spent_s, low, high = 0.0, 0, 1
+
+    def good(users: int) -> bool:
+        nonlocal spent_s
+        p95_s, met, took_s = one_level(server, users, 100, rng)
+        spent_s += took_s
+        return passes(p95_s, met)
+
+    while high <= 1024 and good(high):
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if good(middle) else (low, middle)
+    return low, spent_s
+
+
+def swept(server: Server, rng: random.Random, level_s: float) -> tuple[int, float]:
+    """1, 2, 4 … people for so long each, the last that passes."""
+    limit, users, spent_s = 0, 1, 0.0
+    while True:
+        waits = [r for r in Crowd(server, users, 0.0, 10.0, rng).until(level_s) if r.ended_at_s > 0.1 * level_s]
+        spent_s += level_s
+        bad = sum(_misses(r) for r in waits)
+        if bad > 0.05 * len(waits) or users > 1024:
+            return limit, spent_s
+        limit, users = users, 2 * users
+
+
+def _misses(request: Request) -> bool:
+    first, last = request.chunk_at_s
+    return first - request.scheduled_at_s > 2.0 or (last - first) / max(1, (request.output_tokens or 2) - 1) > 0.1
+
+
+def rivals(job: tuple[Server, int, Truth, float]) -> dict[str, tuple[int, float]]:
+    server, seed, _, _ = job
+    rng = random.Random(f"rival {seed}")
+    return {
+        "doubling + bisection, 100 answers a level": bisected(server, rng, lambda p95_s, met: p95_s <= 2.0),
+        "the same, 90 % attainment": bisected(server, rng, lambda p95_s, met: met >= 0.9),
+        "fixed grid 1, 2, 4 … of 1 minute": swept(server, rng, 60.0),
+        "fixed sweep 1, 2, 4 … of 10 minutes": swept(server, rng, 600.0),
+    }
+
+
+def report_rivals(jobs: list[tuple[Server, int, Truth, float]], pool: ProcessPoolExecutor) -> None:
+    found = list(pool.map(rivals, jobs))
+    for name in found[0]:
+        off = [abs(f[name][0] / job[2].limit - 1.0) for f, job in zip(found, jobs, strict=True)]
+        near = [
+            abs(f[name][0] - job[2].limit) <= max(1.0, 0.05 * job[2].limit) for f, job in zip(found, jobs, strict=True)
+        ]
+        spent = statistics.median(f[name][1] for f in found)
+        print(
+            f"{name:45} n {len(jobs):4}  close {sum(near) / len(near):6.1%}  off by {statistics.median(off):5.1%} (median)"
+            f"  time {spent:5.0f} s"
+        )
+
+
 def close(result: Result) -> bool:
     """Within 5 % or one person."""
     return result.limit is not None and abs(result.limit - result.truth.limit) <= max(1.0, 0.05 * result.truth.limit)
@@ -354,6 +438,7 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--only", default="")
     parser.add_argument("--time-share", type=float, default=1.0)
+    parser.add_argument("--rivals", action="store_true")
     parser.add_argument("--verbose", action="store_true")
     options = parser.parse_args()
     kinds = [k for k in KINDS if k.startswith(options.only)]
@@ -361,6 +446,8 @@ def main() -> None:
     jobs = [(make_server(*key), seed, truth[key], options.time_share) for key in truth for seed in range(options.seeds)]
     with ProcessPoolExecutor(options.jobs) as pool:
         results = list(pool.map(one, jobs, chunksize=2))
+        if options.rivals:
+            report_rivals(jobs, pool)
     if options.verbose:
         for r in results:
             print(

@@ -18,7 +18,8 @@ from headcount.stats.special import beta_cdf
 __all__ = ["LimitFit", "believable", "doubt", "fit_limit"]
 
 NEAR = 0.35
-"""Levels within this distance of the boundary, in the logarithm of users, count in full."""
+"""Levels within this distance of the boundary, in the logarithm of users, count in full; so does the nearest of each
+side."""
 FAR_N = 5.0
 """What the others count for at most: they say on which side the limit lies, not how steeply the misses rise."""
 SCATTER_VISITS = 3.0
@@ -102,7 +103,11 @@ def _fit_clause(seen: list[tuple[int, ClauseResult]]) -> Crossing:
     misses = n * np.array([c.misses / c.n for _, c in seen])
     share = min(max(seen[0][1].allowed_fraction, 1e-4), 1.0 - 1e-4)
     first = crossing(x, n, misses, share)
-    weight = np.where(np.abs(x - first.quantile(0.5)) <= NEAR, 1.0, np.minimum(1.0, FAR_N / np.maximum(n, 1e-9)))
+    distance = x - first.quantile(0.5)
+    reach_below = max(NEAR, float(-distance[distance <= 0].max(initial=-math.inf)))
+    reach_above = max(NEAR, float(distance[distance > 0].min(initial=math.inf)))
+    near = (distance >= -reach_below) & (distance <= reach_above)
+    weight = np.where(near, 1.0, np.minimum(1.0, FAR_N / np.maximum(n, 1e-9)))
     n, misses = n * weight, misses * weight
     local = crossing(x, n, misses, share)
     scatter = _scatter(misses, n, local.shares(x))

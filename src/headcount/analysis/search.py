@@ -68,6 +68,11 @@ class Standing:
         return not self.over and self.unheld < MAX_UNHELD
 
     @property
+    def worth_another_visit(self) -> bool:
+        """Whether a larger candidate than the confirmed one may still be confirmed."""
+        return self.acceptable and len(self.visits) < 6
+
+    @property
     def unclear(self) -> bool:
         """Whether it looks as likely to be over the limit as not."""
         return not self.over and self.doubt > 0.5 and any(c.misses for v in self.visits for c in v.clauses)
@@ -205,22 +210,22 @@ def _between(
     if candidate is None:
         return (below // 2, "bracket") if below > 1 else None
     if candidate in known and known[candidate].held >= limits.confirmations:
-        return _onwards(known, candidate, fit, over, limits)
+        higher = _higher(known, candidate, fit, over, limits)
+        if higher is None:
+            return None
+        candidate = higher
     if summaries[-1].users == candidate:
         return _meanwhile(known, candidate, fit, over, limits)
     return candidate, "confirm"
 
 
-def _onwards(
-    known: dict[int, Standing], candidate: int, fit: LimitFit, over: int, limits: Limits
-) -> tuple[int, str] | None:
-    """A candidate is confirmed: done, unless the limit may well lie further above it than the resolution."""
+def _higher(known: dict[int, Standing], candidate: int, fit: LimitFit, over: int, limits: Limits) -> int | None:
+    """A candidate is confirmed: a larger one, where the limit may well lie further above than the resolution."""
     enough = max(candidate + 1.0, candidate * (1.0 + limits.resolution))
     if math.floor(fit.quantile(0.9)) <= enough:
         return None
-    tried = [s.users for s in known.values() if candidate < s.users < over and len(s.visits) >= 3]
-    users = max(candidate + 1, math.floor(fit.quantile(0.5)))
-    return (users, "confirm") if users < over and users not in tried else None
+    highest = min(over - 1, max(candidate + 1, math.floor(fit.quantile(0.5))))
+    return next((u for u in range(highest, candidate, -1) if u not in known or known[u].worth_another_visit), None)
 
 
 def _interpolated(below: Standing, over: Standing) -> float:
@@ -257,11 +262,14 @@ def _candidate(known: dict[int, Standing], fit: LimitFit, over: int, limits: Lim
     Within the resolution of it a number that held already goes first: it needs fewer visits.
     """
     believed = math.floor(min(fit.quantile(1.0 - CONFIRM_BELIEF), CONFIRM_MARGIN * fit.quantile(0.5)))
-    believed = min(max(believed, 1), over - 1)
-    close = min(believed - 1, math.ceil(believed / (1.0 + 0.5 * limits.resolution)))
+    step = 0.5 * limits.resolution
+    given_up = [s.users for s in known.values() if s.unheld >= MAX_UNHELD]
+    below_those = min((math.floor(min(u - 1.0, u / (1.0 + step))) for u in given_up), default=over - 1)
+    believed = min(max(min(believed, below_those), 1), over - 1)
+    close = min(believed - 1, math.ceil(believed / (1.0 + step)))
     begun = [s for s in known.values() if close <= s.users <= believed and s.held and s.acceptable]
     if begun:
-        return max(begun, key=lambda s: (s.held, s.users)).users
+        return max(s.users for s in begun)
     return next((u for u in range(believed, 0, -1) if u not in known or known[u].acceptable), None)
 
 
