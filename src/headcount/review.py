@@ -92,7 +92,9 @@ def review(run: Run, condition: str | None = None) -> Verdict:
         verdict = judge_figures(levels, slo, scenario.comfort)
     else:
         limits = limits_of(scenario)
-        verdict = judge(levels, limits, slo, headroom=scenario.search.headroom, comfort=scenario.comfort)
+        verdict = judge(
+            levels, limits, slo, headroom=scenario.search.headroom, comfort=scenario.comfort, engine=run.facts.engine
+        )
     if run.facts.verb != "import":
         return verdict
     caution = imported_caution(str(run.facts.client.get("tool", "another tool")))

@@ -149,7 +149,14 @@ class Session:
 
     def verdict(self) -> Verdict:
         """What is known so far."""
-        return judge(self._summaries, self._limits, self._slo, headroom=self._headroom, comfort=self._comfort)
+        return judge(
+            self._summaries,
+            self._limits,
+            self._slo,
+            headroom=self._headroom,
+            comfort=self._comfort,
+            engine=self._about.engine,
+        )
 
     def _next_plan(self) -> Plan | None:
         """The next level; of an open loop, the people who are expected to be inside at once."""

@@ -68,8 +68,11 @@ def find_cause(summaries: Sequence[LevelSummary], limit_users: int | None, engin
         if (found := judge(near)) is not None:
             return found
     for judge_level in (_memory, _slots, _speed, _first_token):
-        if (cause := judge_level(level, alone, engine)) is not None:
-            return cause
+        for each in sorted(near, key=lambda s: s.users):
+            if (cause := judge_level(each, alone, engine)) is not None:
+                return cause
+    if (found := _plateau(broken, engine)) is not None:
+        return found
     return Cause(
         "not-seen",
         f"What gave out at {level.users} people was not seen: the server does not tell enough of itself.",
@@ -145,6 +148,20 @@ def _slots(level: LevelSummary, _alone: LevelSummary | None, engine: EngineFacts
     return Cause(
         "slots", f"The server's slots give out at {level.users} people: {_ended(figure)}", _advice("slots", engine)
     )
+
+
+def _plateau(levels: Sequence[LevelSummary], engine: EngineFacts | None) -> Cause | None:
+    """A server that does not tell its slots shows them: it never runs more, however many people wait."""
+    seen = {s.users: s for s in levels if s.server_running_max and (s.server_waiting_mean or 0.0) >= 0.5}
+    most = {s.server_running_max for s in seen.values()}
+    if len(seen) < 2 or len(most) != 1:
+        return None
+    ran, waited = most.pop() or 0.0, max(s.server_waiting_mean or 0.0 for s in seen.values())
+    said = (
+        f"Slots give out: at {min(seen)} to {max(seen)} people the server ran {ran:.0f} requests at once, never more, "
+        f"while up to {waited:.1f} waited on average."
+    )
+    return Cause("slots", said, _advice("slots", engine))
 
 
 def _speed(level: LevelSummary, alone: LevelSummary | None, engine: EngineFacts | None) -> Cause | None:
