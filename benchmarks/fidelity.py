@@ -189,7 +189,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=20.0)
     parser.add_argument("--unpinned", action="store_true")
-    for peer in ("aiohttp", "vllm"):
+    for peer in ("aiohttp", "locust", "vllm"):
         parser.add_argument(f"--{peer}", metavar="PYTHON", help=f"an interpreter that has {peer}")
     return parser.parse_args()
 

@@ -203,6 +203,7 @@ CLIENTS: dict[str, Client] = {
     "floor": Client(_script("floor"), _script_report, lambda case: case.processes == 1),
     "floorc": Client(_floorc_command, _floorc_report, lambda case: case.rate_per_s is None and not case.full_speed),
     "aiohttp": Client(_script("stock_aiohttp"), _script_report, lambda case: case.rate_per_s is None),
+    "locust": Client(_script("locust_people"), _script_report, lambda case: case.rate_per_s is None),
     "vllm": Client(_vllm_command, _vllm_report, lambda case: case.processes == 1),
 }
 
