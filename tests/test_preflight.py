@@ -46,8 +46,8 @@ def test_usage_tells_what_a_word_and_the_template_cost() -> None:
     assert any("as the server counts" in note for note in found.notes)
 
 
-def test_it_is_the_second_round_that_counts() -> None:
-    """A far too low first guess makes the first round's texts long; what they cost is not what is planned with."""
+def test_what_is_noted_is_what_is_planned_with() -> None:
+    """A first guess from texts of other lengths does not stay."""
     found = settled({"kind": "chat", "languages": "korean"})
 
     costs = found.table["tokens_per_word"]

@@ -6,8 +6,9 @@ Gives everything the session and the load processes need. Knows nothing of level
 from __future__ import annotations
 
 import asyncio
+import functools
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import msgspec
@@ -26,12 +27,18 @@ __all__ = ["PROBE_TOKENS", "Ready", "Settled", "probe", "reach", "settle_workloa
 
 PROBE_TEXT = "Tell me in a few sentences what the sea looks like on a windy day."
 PROBE_TOKENS = 16
-CALIBRATION_ROUNDS = (6, 24)
-"""Texts of each language and model. Only the second round's have the lengths that will be sent, and it is what counts:
-one text's cost varies by 6 % of the mean, so that of 24 by little more than 1 %."""
+FIRST_TEXTS, FIRST_WORDS = 3, 40
+"""Of each language and model, for a first guess of what a word costs."""
+MOST_TEXTS, TEXTS_AT_ONCE = 24, 8
+SURE_FRACTION = 0.015
+"""No more texts are sent once the standard error is below this: one text's cost varies by about 5 % of the mean."""
 CALIBRATION_AT_ONCE = 4
 ADAPTER_PEOPLE = 64
 """So many people are asked which adapter they will use."""
+
+
+_Count = Callable[[Sequence[tuple[str | None, str]]], Awaitable[list[int | None]]]
+"""From (model, text) to what each text costs alone as a prompt; None where nobody told."""
 
 
 class Ready(msgspec.Struct, frozen=True):
@@ -132,21 +139,16 @@ async def settle_workload(
     notes = _check_adapters(ready.facts, make_workload(table, seed))
     (probe_tokens,) = await _prompt_tokens(ready, [(None, PROBE)])
     template_tokens = None if probe_tokens is None else max(0, probe_tokens - 1)
-    plain = table
-    if "tokens_per_word" not in plain:
-        count = None if tokenizer_file is None else token_counter(tokenizer_file)
-        costs: dict[str, TokenCost] = {}
-        for each in CALIBRATION_ROUNDS:
-            texts = calibration_texts(make_workload(table, seed), ready.facts.context_tokens, each)
-            counts = (
-                await _prompt_tokens(ready, [(text.model, text.text) for text in texts])
-                if count is None
-                else [count(text.text) for text in texts]
-            )
-            costs = _token_costs(texts, counts, probe_tokens if count is None else 1)
-            table = settle(plain, tokens_per_word={key: cost.tokens_per_word for key, cost in costs.items()})
-        by = "the server" if count is None else "its tokenizer's file"
-        notes += [f"{key}: {cost.tokens_per_word:.2f} tokens a word, as {by} counts" for key, cost in costs.items()]
+    if "tokens_per_word" not in table:
+        by = "the server counts" if tokenizer_file is None else "its tokenizer's file counts"
+        count: _Count = functools.partial(_prompt_tokens, ready)
+        if tokenizer_file is not None:
+            count, probe_tokens = _by_file(tokenizer_file), 1
+        costs = {}
+        if probe_tokens is not None:
+            costs = await _token_costs(count, probe_tokens, table, seed, ready.facts.context_tokens)
+        table = settle(table, tokens_per_word={key: cost.tokens_per_word for key, cost in costs.items()})
+        notes += [f"{key}: {cost.tokens_per_word:.2f} tokens a word, as {by}" for key, cost in costs.items()]
     return Settled(table, tuple(notes), template_tokens)
 
 
@@ -161,18 +163,50 @@ def _check_adapters(facts: EngineFacts, workload: Workload) -> list[str]:
     return [f"adapters {', '.join(missing)}: the server does not say whether it has them"] if missing else []
 
 
-def _token_costs(
-    texts: Sequence[CalibrationText], counts: Sequence[int | None], probe_tokens: int | None
+async def _token_costs(
+    count: _Count, probe_tokens: int, table: dict[str, object], seed: int, context_tokens: int | None
 ) -> dict[str, TokenCost]:
-    """What one round of texts, sent as they will be sent, tells of each language and model."""
-    if probe_tokens is None:
-        return {}
+    """What a word costs by language and model: guessed from a few texts, then from as many of the lengths that will be
+    sent as it takes to be sure."""
+    first = calibration_texts(make_workload(table, seed), context_tokens, FIRST_TEXTS, FIRST_WORDS)
+    guesses = _costs(probe_tokens, first, await count([(text.model, text.text) for text in first]))
+    guessed = settle(table, tokens_per_word={key: cost.tokens_per_word for key, cost in guesses.items()})
+    left: dict[str, list[CalibrationText]] = defaultdict(list)
+    for text in calibration_texts(make_workload(guessed, seed), context_tokens, MOST_TEXTS):
+        left[text.key].append(text)
+    costs: dict[str, TokenCost] = {}
+    sent: list[CalibrationText] = []
+    counts: list[int | None] = []
+    while True:
+        unsure = [key for key in left if key not in costs or costs[key].error_fraction > SURE_FRACTION]
+        batch = [text for key in unsure for text in left[key][:TEXTS_AT_ONCE]]
+        if not batch:
+            return costs
+        for key in unsure:
+            del left[key][:TEXTS_AT_ONCE]
+        sent += batch
+        counts += await count([(text.model, text.text) for text in batch])
+        costs = _costs(probe_tokens, sent, counts)
+
+
+def _costs(probe_tokens: int, texts: Sequence[CalibrationText], counts: Sequence[int | None]) -> dict[str, TokenCost]:
+    """What the counted texts tell of each language and model."""
     pairs: dict[str, list[tuple[int, int]]] = defaultdict(list)
     for text, tokens in zip(texts, counts, strict=True):
         if tokens is not None:
             pairs[text.key].append((len(text.text.split()), tokens))
     costs = {key: token_cost(probe_tokens, found) for key, found in pairs.items()}
     return {key: cost for key, cost in costs.items() if cost is not None}
+
+
+def _by_file(tokenizer_file: str) -> _Count:
+    """Counts by a tokenizer's file, which knows no template and one model only."""
+    tokens_of = token_counter(tokenizer_file)
+
+    async def count(texts: Sequence[tuple[str | None, str]]) -> list[int | None]:
+        return [tokens_of(text) for _, text in texts]
+
+    return count
 
 
 async def _prompt_tokens(ready: Ready, texts: Sequence[tuple[str | None, str]]) -> list[int | None]:

@@ -23,7 +23,7 @@ def test_the_cost_of_a_word_is_found(per_word: float, overhead: int, seed: int) 
     assert cost is not None
     assert cost.tokens_per_word == pytest.approx(per_word, rel=0.02)
     assert cost.overhead_tokens == overhead
-    assert cost.residual_fraction < 0.1
+    assert cost.error_fraction < 0.01
 
 
 @pytest.mark.parametrize("counted", [[], [(20, 30)], [(20, 31), (200, 31)], [(20, 0), (40, 0)]])

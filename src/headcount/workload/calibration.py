@@ -1,11 +1,12 @@
 """What a word costs in the server's tokens, learned from its own counts: no tokenizer needed.
 
-Pure: texts to send, and what their counts tell. Two rounds, the second with what the first found, since short texts
-of a vocabulary cost other than long ones, and only the second round's texts have the lengths that are sent later.
+Pure: texts to send, and what their counts tell. A first few short texts give a guess, with which further ones get the
+lengths that are sent later: short texts of a vocabulary cost other than long ones.
 """
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Sequence
 
@@ -39,16 +40,17 @@ class TokenCost(msgspec.Struct, frozen=True):
     tokens_per_word: float
     overhead_tokens: int
     """What the server's template adds to a conversation of one message."""
-    residual_fraction: float
-    """The largest distance of one text's count from the plan, as a share of the plan; short texts vary most."""
+    error_fraction: float
+    """Standard error of ``tokens_per_word``, as a share of it; infinite for a single text."""
 
 
 def calibration_texts(
-    workload: Workload, context_tokens: int | None = None, each: int = 24
+    workload: Workload, context_tokens: int | None = None, each: int = 24, longest_words: int = LONGEST_WORDS
 ) -> tuple[CalibrationText, ...]:
-    """The first words of ``each`` people of each language and model, as long as they will be sent, or cut to what
-    certainly fits. None of them is sent again later. Empty when nothing is planned by words (real data)."""
-    most = max(12, min(LONGEST_WORDS, (context_tokens or 4096) // MOST_TOKENS_PER_WORD))
+    """The first words of ``each`` people of each language and model, as long as they will be sent, or cut to
+    ``longest_words`` and to what certainly fits. None of them is sent again later. Empty when nothing is planned by
+    words (real data)."""
+    most = max(12, min(longest_words, (context_tokens or 4096) // MOST_TOKENS_PER_WORD))
     found: Counter[str] = Counter()
     texts = []
     for person in range(PEOPLE):
@@ -72,5 +74,7 @@ def token_cost(probe_tokens: int, counted: Sequence[tuple[int, int]]) -> TokenCo
     if not words or tokens <= len(counted):
         return None
     per_word = tokens / words
-    misses = (abs((count - overhead_tokens) / (per_word * length) - 1) for length, count in counted)
-    return TokenCost(per_word, overhead_tokens, max(misses))
+    n = len(counted)
+    misses = sum((count - overhead_tokens - per_word * length) ** 2 for length, count in counted)
+    error = math.sqrt(misses / (n - 1) * n) / tokens if n > 1 else math.inf
+    return TokenCost(per_word, overhead_tokens, error)
