@@ -1,8 +1,8 @@
 """Command lines to one call per verb; errors and hints on stderr; exit codes.
 
 Each group of verbs is a file that says its arguments and imports its parts only inside the verbs, so that
-``headcount --help`` is quick. Exit codes: 0 answered, 1 answered but below ``--require-users``, 2 scenario or
-flags, 3 server, 4 run folder, 5 not to be trusted, 130 interrupted.
+``headcount --help`` is quick. Exit codes: 0 answered, 1 answered but below ``--require-users`` or worse than the
+baseline, 2 scenario or flags, 3 server, 4 run folder, 5 not to be trusted, 6 better than the baseline, 130 interrupted.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 
-from headcount.cli import checking, measuring, reading
+from headcount.cli import checking, measuring, reading, watching
 from headcount.cli.arguments import say
 from headcount.errors import HeadcountError
 
@@ -52,7 +52,7 @@ def _parser() -> argparse.ArgumentParser:
     verbs = parser.add_subparsers(metavar="VERB", required=True)
     common = argparse.ArgumentParser(add_help=False)
     common.add_argument("--debug", action="store_true", help="show the traceback of an error")
-    for group in (measuring, reading, checking):
+    for group in (measuring, reading, watching, checking):
         group.add(verbs, common)
     return parser
 
