@@ -30,8 +30,16 @@ def agreed(intent: Intent) -> bool:
     return intent.simulated
 
 
+SHORT: dict[str, object] = {"kind": "short"}
+
+
 def run(
-    out: Path, seed: int = 1, levels: tuple[int, ...] = (), level_time_s: float = 120.0, **options: object
+    out: Path,
+    seed: int = 1,
+    levels: tuple[int, ...] = (),
+    level_time_s: float = 120.0,
+    workload: dict[str, object] = SHORT,
+    **options: object,
 ) -> Outcome:
     """Short answers on a simulated machine with four slots."""
     scenario = make_scenario(
@@ -39,7 +47,7 @@ def run(
             "name": "sick",
             "seed": seed,
             "slo": ["ttft_p95 <= 2 s", "tpot_p95 <= 0.2 s"],
-            "workload": {"kind": "short"},
+            "workload": workload,
             "engine": {"kind": "simulated", "options": {"server": "laptop", **options}},
             "search": {"max_users": 64, "max_time_s": 1200, "level_time_s": level_time_s, "levels": list(levels)},
         }
@@ -74,6 +82,18 @@ def test_a_buffering_proxy_voids_its_levels(tmp_path: Path) -> None:
 
     assert "buffered-stream" in codes(outcome)
     assert not outcome.verdict.trusted
+
+
+def test_long_prompts_with_short_answers_are_no_buffering_proxy(tmp_path: Path) -> None:
+    """Nearly all of the wait is for the first token, and yet the others come at their pace."""
+    workload = {"kind": "chat", "turns": 1, "prompt_tokens": 2000, "output_tokens": 4}
+    outcome = run(tmp_path, levels=(1,), workload=workload)
+    (level,) = outcome.verdict.levels
+
+    assert level.ttft_s.p50 is not None
+    assert level.e2e_s.p50 is not None
+    assert level.ttft_s.p50 > 0.95 * level.e2e_s.p50
+    assert "buffered-stream" not in codes(outcome)
 
 
 def test_a_capped_proxy_is_seen(tmp_path: Path) -> None:

@@ -24,6 +24,8 @@ from headcount.stats.trend import trend
 __all__ = ["CHECKS", "cautions_of"]
 
 _ON_ITS_OWN = "use more load processes, or run headcount on a machine of its own"
+_AT_ONCE_S = 0.001
+"""From token to token: what comes faster was not written then, but held back before."""
 
 
 def cautions_of(evidence: Evidence) -> tuple[Caution, ...]:
@@ -123,13 +125,14 @@ def _in_flight_not_reached(evidence: Evidence) -> Caution | None:
 
 
 def _buffered_stream(evidence: Evidence) -> Caution | None:
-    """Streams that arrive all at once: TTFT above 95 % of E2E with more than one token, for most answers."""
+    """Streams that arrive all at once, for most answers: TTFT above 95 % of E2E, and the tokens after the first in less
+    than a millisecond each. Long prompts with short answers have the first, no server the second."""
     inside = evidence.inside
     chosen = inside.good & inside.streamed & (inside.output_tokens > 1) & ~np.isnan(inside.ttft_s)
     if chosen.sum() < 5 or evidence.ttft_bound_s is None:
         return None
     share = inside.ttft_s[chosen] / np.maximum(inside.e2e_s[chosen], 1e-9)
-    if float(np.median(share)) <= 0.95:
+    if float(np.median(share)) <= 0.95 or float(np.median(inside.tpot_s[chosen])) >= _AT_ONCE_S:
         return None
     return Caution(
         "buffered-stream",
