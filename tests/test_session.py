@@ -6,6 +6,8 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from headcount.analysis.conclusions import Limits
 from headcount.engine.simulated import Simulated
 from headcount.load.fleet import LocalFleet
@@ -102,10 +104,11 @@ def test_a_trace_is_one_level(tmp_path: Path) -> None:
 class _Late(LocalFleet):
     """Its loop is late until there are two processes, or so it says."""
 
-    def __init__(self, session: Session, engine: Simulated) -> None:
+    def __init__(self, session: Session, engine: Simulated, busy_fraction: float) -> None:
         setup = Setup(origin_s=0.0, seed=1, workload={"kind": "short"}, engine="simulated", audit=False)
         super().__init__(setup, session.take_lines, session.take_samples, engine)
         self._session = session
+        self._busy_fraction = busy_fraction
         self.grown: list[int] = []
 
     async def prepare(self, level: Level) -> None:
@@ -117,23 +120,25 @@ class _Late(LocalFleet):
         loop = asyncio.get_running_loop()
         lag_s = 0.001 if self.grown else 0.5
         for tick in range(58):
-            sample = Sample(at_s + tick, "client_loop_lag_s", lag_s, "process-0")
-            loop.call_later(tick, self._session.take_samples, [sample])
+            seen = {"client_loop_lag_s": lag_s, "client_cpu_fraction": self._busy_fraction}
+            samples = [Sample(at_s + tick, name, value, "process-0") for name, value in seen.items()]
+            loop.call_later(tick, self._session.take_samples, samples)
 
     async def grow(self) -> bool:
         self.grown.append(self._index)
         return True
 
 
-def test_a_late_client_gets_one_more_load_process(tmp_path: Path) -> None:
-    """The level whose load process was late is void; the next one is held by more of them."""
+@pytest.mark.parametrize(("busy_fraction", "grown"), [(0.95, [0]), (0.2, [])], ids=["busy", "disturbed"])
+def test_a_late_client_gets_one_more_load_process(tmp_path: Path, busy_fraction: float, grown: list[int]) -> None:
+    """After a level whose load process was late because it was full; where others kept it, it would not help."""
     fleets: list[_Late] = []
 
     async def main() -> None:
         engine = Simulated(server="laptop")
 
         def fleet_of(session: Session) -> _Late:
-            fleets.append(_Late(session, engine))
+            fleets.append(_Late(session, engine, busy_fraction))
             return fleets[0]
 
         facts = RunFacts(FORMAT_VERSION, "0", "run", "2026-01-01T00:00:00+00:00", 1, EngineFacts("simulated"), ())
@@ -154,4 +159,4 @@ def test_a_late_client_gets_one_more_load_process(tmp_path: Path) -> None:
 
     run(main())
 
-    assert fleets[0].grown == [0]
+    assert fleets[0].grown[:1] == grown

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import statistics
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
@@ -40,6 +41,8 @@ GUESSED_TOKENS_PER_S = 50.0
 """How fast one person's answer is written, before any was measured: the starts of the first level are spread by it."""
 CLIENT_LATE = frozenset({"client-lag", "send-delay", "client-cpu"})
 """Cautions of a level that one more load process may spare the next one."""
+BUSY_FRACTION = 0.5
+"""Of a core: a load process below was late because of others on this machine."""
 DRAIN_TIMEOUT_S = 60.0
 DRAIN_POLL_S = 0.2
 
@@ -138,7 +141,7 @@ class Session:
                     break
                 summary = await self._hold(plan)
                 self._summaries.append(summary)
-                if CLIENT_LATE & {caution.code for caution in summary.cautions}:
+                if CLIENT_LATE & {caution.code for caution in summary.cautions} and self._client_was_busy():
                     await self._fleet.grow()
         finally:
             for task in upkeep:
@@ -157,6 +160,11 @@ class Session:
             comfort=self._comfort,
             engine=self._about.engine,
         )
+
+    def _client_was_busy(self) -> bool:
+        """Whether the load processes themselves were what kept them; else one more of them would not help."""
+        shares = [sample.value for sample in self._samples if sample.name == "client_cpu_fraction"]
+        return bool(shares) and statistics.median(shares) > BUSY_FRACTION
 
     def _next_plan(self) -> Plan | None:
         """The next level; of an open loop, the people who are expected to be inside at once."""
