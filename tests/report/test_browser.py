@@ -1,6 +1,7 @@
 """The page in a real browser, where there is one: plots are drawn, react, and nothing is complained of or asked for.
 
-Needs playwright (``pip install --group browser``) and Chromium; CHROMIUM names it where it is not /usr/bin/chromium.
+Needs playwright and axe (``pip install --group browser``) and Chromium; CHROMIUM names it where it is not
+/usr/bin/chromium. SCREENSHOTS names a folder in which to leave pictures of every page that is looked at.
 """
 
 from __future__ import annotations
@@ -14,9 +15,12 @@ from typing import Any
 import pytest
 
 from headcount.report import Report, write
-from tests.report.invented import ALL, FACTS, HOSTILE_FACTS, PLAIN, altered, level, stored
+from headcount.report.comparison import write_comparison
+from headcount.report.versus import side_by_side
+from tests.report.invented import ALL, FACTS, HOSTILE_FACTS, PLAIN, altered, level, report, stored
 
 playwright = pytest.importorskip("playwright.sync_api", reason="the browser group is not installed")
+axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="the browser group is not installed")
 CHROMIUM = shutil.which(os.environ.get("CHROMIUM", "chromium"))
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium here")
 
@@ -67,6 +71,54 @@ def test_every_page_opens_without_a_fault(browser: Any, tmp_path: Path, name: st
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     assert faults == []
     page.close()
+
+
+def looked_at(page: Any, name: str) -> None:
+    """Leave a picture where SCREENSHOTS says."""
+    if folder := os.environ.get("SCREENSHOTS"):
+        page.screenshot(path=Path(folder) / f"{name}.png", full_page=True)
+
+
+@pytest.mark.parametrize("language", ["en", "ko"])
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("size", [PHONE, DESKTOP], ids=["phone", "desktop"])
+def test_axe_finds_no_serious_fault(browser: Any, tmp_path: Path, language: str, theme: str, size: Any) -> None:
+    """Contrast, names, order, roles, in both themes, widths and languages, with everything unfolded."""
+    page, faults = opened(browser, tmp_path, language=language, viewport=size, color_scheme=theme)
+    looked_at(page, f"report-{language}-{theme}-{size['width']}")
+    page.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
+
+    assert serious(page) == []
+    assert faults == []
+    page.close()
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_comparisons_are_pages_of_the_same_kind(browser: Any, tmp_path: Path, theme: str) -> None:
+    """Curves of all runs in one plot, no fault, nothing wider than the window."""
+    file = tmp_path / "comparison.html"
+    slower = altered(levels=tuple(level(n, users, p95_s=0.08 * users) for n, users in enumerate((1, 16, 32, 48))))
+    both = side_by_side([report(PLAIN), report(slower)], ("before", "after"))
+    file.write_text(write_comparison("html", both), encoding="utf-8")
+    page, faults = load(browser, file, viewport=PHONE, color_scheme=theme)
+    looked_at(page, f"comparison-{theme}")
+
+    assert page.locator(".uplot canvas").count() == page.locator("[data-figure]").count() > 0
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    assert serious(page) == []
+    assert faults == []
+    page.close()
+
+
+def serious(page: Any) -> list[str]:
+    """What axe calls serious or critical, with the place."""
+    found = axe.Axe().run(page).response["violations"]
+    return [
+        f"{one['id']}: {node['html'][:200]}"
+        for one in found
+        if one["impact"] in ("serious", "critical")
+        for node in one["nodes"]
+    ]
 
 
 def test_hover_tells_values(browser: Any, tmp_path: Path) -> None:

@@ -102,7 +102,7 @@ def test_the_published_load_test_in_words() -> None:
 
     assert "32B: answers take 2.97–3.11 times as long (median)." in text
     assert "32B: 0.37–0.43 times the tokens per second." in text
-    assert "By how it feels: for 50 people 8B; up to 20 people 32B, streamed." in text
+    assert "By how it feels: for 50 people: 8B; up to 20 people: 32B, streamed." in text
 
 
 def test_three_runs_are_held_against_the_first() -> None:

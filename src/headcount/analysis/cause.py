@@ -173,7 +173,8 @@ def _speed(level: LevelSummary, alone: LevelSummary | None, engine: EngineFacts 
         return None
     figures = f"one answer is written at {1.0 / tpot:.1f} tokens/s" if tpot else "answers are written too slowly"
     if before and tpot and alone is not None:
-        figures += f", {1.0 / before:.1f} with {alone.users} {'person' if alone.users == 1 else 'people'}"
+        with_whom = "1 person" if alone.users == 1 else f"{alone.users} people"
+        figures += f", {1.0 / before:.1f} with {with_whom}"
     return Cause(
         "decode-bandwidth",
         f"Writing speed gives out at {level.users} people: {figures}; the GPU reads weights and contexts for all.",

@@ -155,11 +155,11 @@ def choice_sentence(both: SideBySide, _: Words) -> str:
     parts = []
     for place, one in enumerate(able):
         if place == 0 and one.from_users is not None:
-            text = _("for {people} and more {name}, up to {most}")
+            text = _("for {people} and more: {name} (up to {most})")
             if one.from_users == one.most_users:
-                text = _("for {people} {name}")
+                text = _("for {people}: {name}")
         else:
-            text = _("up to {most} {name}")
+            text = _("up to {most}: {name}")
         told = text.format(people=people(one.from_users or 0, _), name=one.name, most=people(one.most_users or 0, _))
         parts.append(told + (_(", streamed") if one.streamed else ""))
     return _("By how it feels: {choice}.").format(choice="; ".join(parts))

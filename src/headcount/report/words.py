@@ -21,9 +21,10 @@ LANGUAGES = ("en", "ko")
 VALUES = (
     *("holds", "fails", "undecided", "void"),
     *BANDS,
+    *("rose", "fell"),
     *("probe", "bracket", "refine", "confirm", "burst", "fixed", "measure"),
 )
-"""Words that come as values of a level, so that no call of ``words`` names them."""
+"""Words that come as values of a level or within a finished sentence, so that no call of ``words`` names them."""
 
 Words = Callable[[str], str]
 """From an English text to the reader's."""
@@ -60,7 +61,8 @@ def people(n: int, _: Words) -> str:
 
 
 def _said(known: dict[str, str], patterns: list[_Pattern], text: str) -> str:
-    """The translation of a text or of its pattern; the text itself when neither is known."""
+    """The translation of a text, of its pattern, or of what stands before its colon; the text itself when none is
+    known."""
     if text in known or not text:
         return known.get(text, text)
     for pieces, translation in patterns:
@@ -68,7 +70,8 @@ def _said(known: dict[str, str], patterns: list[_Pattern], text: str) -> str:
         if filled is not None:
             numbered = {f"{{{n}}}": _said(known, patterns, value) for n, value in enumerate(filled)}
             return _HOLE.sub(lambda hole, numbered=numbered: numbered[hole[0]], translation)  # type: ignore[misc]
-    return text
+    advice, colon, detail = text.partition(": ")
+    return f"{known[advice]}: {_said(known, patterns, detail)}" if colon and advice in known else text
 
 
 def _between(pieces: list[str], text: str) -> list[str] | None:
