@@ -32,7 +32,7 @@ docs: $(VENV)/.dev-installed
 	$(VENV)/bin/pytest tests/test_docs.py
 
 bench: $(VENV)/.dev-installed
-	@failed=0; for bench in install_size.py startup.py text_cost.py simulator_speed.py 'fidelity.py --quick'; do \
+	@failed=0; for bench in install_size.py startup.py text_cost.py simulator_speed.py 'report_page.py --quick' 'fidelity.py --quick'; do \
 		$(VENV)/bin/python benchmarks/$$bench || failed=1; done; exit $$failed
 
 clean:
