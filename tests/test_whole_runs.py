@@ -179,3 +179,25 @@ def _cut_after(levels: int, source: Path, target: Path) -> Path:
             data = b"".join(lines)
         (target / file.name).write_bytes(data)
     return target
+
+
+def test_a_server_faster_than_guessed_is_measured_all_the_same(tmp_path: Path) -> None:
+    """What people ask takes a fifth of the time that was guessed: the starts are spread by what was seen."""
+    engine = {"kind": "simulated", "options": {"slots": 6, "speed": 3.0}}
+    table = SMALL | {"workload": {"kind": "chat"}, "engine": engine, "search": {"max_users": 16, "max_time_s": 900}}
+
+    verdict = run(make_scenario(table), tmp_path).verdict
+
+    assert verdict.complete
+    assert verdict.limit_users is not None
+    assert 7 <= verdict.limit_users <= 13
+
+
+def test_a_server_that_answers_nobody_in_time_ends_the_search(tmp_path: Path) -> None:
+    """No turn ever ends within the time a level may take: a few tries, then the answer that there is none."""
+    engine = {"kind": "simulated", "options": {"server": "laptop", "speed": 0.001}}
+
+    outcome = run(make_scenario(SMALL | {"engine": engine}), tmp_path)
+
+    assert not outcome.verdict.trusted or outcome.verdict.limit_users == 0
+    assert len(outcome.verdict.levels) <= 8

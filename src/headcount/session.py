@@ -207,7 +207,8 @@ class Session:
         self._table = RequestTable(self._slo)
         self._samples = []
         self._current_index = level.index
-        level = self._stored(msgspec.structs.replace(level, started_at_s=level.began_at_s + level.spread_s))
+        last_s = level.spread_s * (level.users - 1) / level.users
+        level = self._stored(msgspec.structs.replace(level, started_at_s=level.began_at_s + last_s))
         self._watcher.level_began(level, plan)
         await self._fleet.begin(level.began_at_s)
         ended = await self._until_enough(level, plan)
@@ -229,7 +230,7 @@ class Session:
         """Watch a level until something ends it; says what."""
         finished = asyncio.ensure_future(self._fleet.finished())
         stop = asyncio.ensure_future(self._interrupted.wait())
-        look_s = max(1.0, level.spread_s / 4)
+        look_s = min(max(1.0, level.spread_s / 4), plan.time_s)
         try:
             while True:
                 await asyncio.wait((finished, stop), timeout=look_s, return_when=asyncio.FIRST_COMPLETED)
@@ -271,13 +272,11 @@ class Session:
         return self._now() - self._origin_s
 
     def _turn_cycle_s(self, users: int) -> float:
-        """One mean turn with its pause, as far as known: from the level nearest in size that was measured."""
-        known = [s for s in self._summaries if s.e2e_s.p50 is not None]
-        nearest = min(known, key=lambda s: abs(s.users - users), default=None)
-        answer_s = self._expected.output_tokens / GUESSED_TOKENS_PER_S
-        if nearest is not None and nearest.e2e_s.p50 is not None:
-            answer_s = nearest.e2e_s.p50
-        return answer_s + self._expected.think_s + self._expected.stage_s
+        """One mean turn with its pause: as on the level nearest in size, guessed while none is known."""
+        known = {s.users: s.turn_cycle_s for s in self._summaries if s.turn_cycle_s is not None}
+        if known:
+            return known[min(known, key=lambda others: abs(others - users))]
+        return self._expected.output_tokens / GUESSED_TOKENS_PER_S + self._expected.think_s + self._expected.stage_s
 
     def _in_flight(self) -> int:
         """Requests in flight over all load processes, by their newest samples."""

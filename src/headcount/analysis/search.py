@@ -36,6 +36,8 @@ EASY_FRACTION = 0.4
 MIN_REFINED, MAX_REFINED = 2, 4
 """How many levels refine before the first confirmation: at least, where there is room for them, and at most."""
 MAX_LEVELS = 60
+MAX_EMPTY = 3
+"""Visits, each twice as long as the one before, in which nobody finished a turn: the server does not answer in time."""
 MAX_UNHELD = 2
 """Visits to a candidate that did not hold, after which it is given up."""
 
@@ -147,6 +149,8 @@ def _choose(summaries: Sequence[LevelSummary], limits: Limits) -> tuple[int, str
     if top < 1:
         return None
     if not known:
+        if sum(s.users == last.users for s in summaries) > MAX_EMPTY:
+            return None
         # Nobody finished a turn in the steady window: as soon as it is known how long one takes, more people will.
         return (last.users if last.turn_cycle_s is None else min(4 * last.users, top)), "bracket"
     over = [s.users for s in known.values() if s.over]
@@ -303,7 +307,8 @@ def _timed(users: int, purpose: str, summaries: Sequence[LevelSummary], limits: 
         wanted_s = overhead_s + cycle_s * max(cycles, NEAR_REQUESTS / users)
         visits = 2 * limits.confirmations
         wanted_s = max(least_s, min(wanted_s, left_s / visits))
-    time_s = min(wanted_s, limits.level_time_s)
+    empty = sum(s.users == users and s.n_requests == 0 for s in summaries)
+    time_s = min(wanted_s * 2.0**empty, limits.level_time_s)
     return Plan(users, purpose, time_s) if min(time_s, least_s) <= left_s else None
 
 
