@@ -226,11 +226,10 @@ def test_counters_never_run_backwards() -> None:
 
 def test_metrics_in_the_dark_are_told_once_for_the_run() -> None:
     """Not for the simulated engine, which has none."""
-    assert metrics_not_visible(EngineFacts("vllm", metrics="prometheus")) is None
-    assert metrics_not_visible(EngineFacts("trtllm", metrics="json")) is None
-    assert metrics_not_visible(EngineFacts("simulated")) is None
-    caution = metrics_not_visible(EngineFacts("llamacpp", metrics="absent"))
-    assert caution is not None
+    for engine in (None, EngineFacts("vllm", metrics="prometheus"), EngineFacts("trtllm", metrics="json")):
+        assert metrics_not_visible(engine) == ()
+    assert metrics_not_visible(EngineFacts("simulated")) == ()
+    (caution,) = metrics_not_visible(EngineFacts("llamacpp", metrics="absent"))
     assert (caution.code, caution.level, caution.fatal) == ("metrics-not-visible", None, False)
 
 

@@ -140,14 +140,16 @@ def _ttft_gap(machine: Machine) -> list[Caution]:
     ]
 
 
-def metrics_not_visible(engine: EngineFacts) -> Caution | None:
-    """Queue and memory of the server stay in the dark, for the whole run."""
-    if engine.metrics in ("prometheus", "json") or engine.engine == "simulated":
-        return None
-    return Caution(
-        "metrics-not-visible",
-        f"the server's queue and memory were not seen (its metrics are {engine.metrics})",
-        "turn its metrics on, to learn what gives out first; docs/reference/engines.md says how",
+def metrics_not_visible(engine: EngineFacts | None) -> tuple[Caution, ...]:
+    """Queue and memory of the server stay in the dark, for the whole run; nothing where the server is not known."""
+    if engine is None or engine.metrics in ("prometheus", "json") or engine.engine == "simulated":
+        return ()
+    return (
+        Caution(
+            "metrics-not-visible",
+            f"the server's queue and memory were not seen (its metrics are {engine.metrics})",
+            "turn its metrics on, to learn what gives out first; docs/reference/engines.md says how",
+        ),
     )
 
 

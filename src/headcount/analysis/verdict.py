@@ -9,6 +9,7 @@ from headcount.analysis.cause import find_cause
 from headcount.analysis.comfort import felt, streaming_advice
 from headcount.analysis.conclusions import Caution, LevelSummary, Limits, Verdict
 from headcount.analysis.limit import LimitFit, believable, fit_limit
+from headcount.analysis.machine_cautions import metrics_not_visible
 from headcount.analysis.search import next_level, standings
 from headcount.records import EngineFacts
 from headcount.slo import Clause, Comfort
@@ -17,7 +18,7 @@ from headcount.stats.knee import measured_knee
 __all__ = ["judge"]
 
 COMFORT = Comfort()
-LIKELY = 0.6
+LIKELY = 0.5
 """Belief with which a level that was not confirmed is taken for within the limit."""
 
 
@@ -59,7 +60,7 @@ def judge(
         cause=cause.name,
         cause_sentence=cause.sentence,
         advice=(*cause.advice, *streaming_advice(trusted_levels, comfort)),
-        cautions=_cautions(levels, complete, confirmations, limits, limit),
+        cautions=(*_cautions(levels, complete, confirmations, limits, limit), *metrics_not_visible(engine)),
         trusted=trusted,
         complete=complete,
         sentence=_sentence(limit, at_least, interval, recommended, trusted),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from headcount.report import Report, outline
+from headcount.report import Report, observed, outline
 from headcount.report.format import clean
 from headcount.report.outline import Warned
 from headcount.report.rows import Row, level_rows
@@ -34,6 +34,8 @@ def write(report: Report) -> str:
         lines += ["", *_table(rows, _)]
         if note := outline.footnote(rows, _):
             lines += ["", note]
+    if said := observed.observations(verdict, facts, _):
+        lines += ["", f"### {_('What the machine did')}", "", *(f"- {escape(text)}" for text in said)]
     if verdict.cautions:
         lines += ["", f"### {_('Cautions')}", "", *(_caution(one, _) for one in outline.caution_groups(verdict))]
     if verdict.advice:

@@ -25,6 +25,7 @@ __all__ = [
     "cause_name",
     "caution_groups",
     "cells",
+    "coming",
     "decision",
     "feelings",
     "footnote",
@@ -63,8 +64,22 @@ def answer_lines(verdict: Verdict, facts: RunFacts, _: Words, escape: _Escape) -
     if verdict.cause_sentence:
         lines.append((_("Gives out first"), escape(_(verdict.cause_sentence))))
     lines.append((_("Service level"), promises(facts, _)))
+    if any(level.arrivals != "closed" for level in verdict.levels):
+        lines.append((_("People"), coming(verdict, _)))
     lines.append((_("Measured"), _measured(facts, escape)))
     return lines
+
+
+def coming(verdict: Verdict, _: Words) -> str:
+    """How people come and go: whether tokens per second are those of a steady load."""
+    texts = {
+        "closed": _("stay until their level ends (steady)"),
+        "synchronised": _("stay until their level ends, some press enter together (steady)"),
+        "finite": _("all start, finish and leave (finite): the end runs half empty and understates tokens/s"),
+        "open": _("arrive at a rate, hold one conversation and leave"),
+        "trace": _("arrive as recorded"),
+    }
+    return " · ".join(dict.fromkeys(texts[level.arrivals] for level in verdict.levels if level.arrivals in texts))
 
 
 def headings(rows: list[Row], _: Words, *, feeling: bool = True) -> list[str]:

@@ -95,30 +95,38 @@ def definitions(_: Words) -> list[tuple[str, str]]:
 
 
 def _groups(traffic: Traffic | None, _: Words) -> Table:
-    """Columns of names stand only where there are any."""
+    """Columns of names stand only where there are any, the style only where people differ in it."""
     groups = traffic.groups if traffic is not None else ()
     named = {_("persona"): "persona", _("model"): "model", _("adapter"): "adapter"}
     named = {heading: field for heading, field in named.items() if any(getattr(one, field) for one in groups)}
-    headings = [*named, "n", _("errors"), "TTFT p50", "TTFT p95", _("answer p50"), _("answer p95"), _("per person")]
+    styles = len({one.streamed for one in groups}) > 1
+    headings = [*named, *([_("answers")] if styles else []), _("people"), "n", _("errors"), "TTFT p50", "TTFT p95"]
+    headings += [_("answer p50"), _("answer p95"), _("per person")]
+    headings += [_("prompt tokens"), _("output tokens"), _("asked for")]
     rows = [
         [
             *(clean(getattr(one, field), 80) for field in named.values()),
+            *([_("streamed") if one.streamed else _("whole")] if styles else []),
+            f"{one.people:,}",
             f"{one.n:,}",
             f"{one.n_errors:,}",
             *map(seconds, (one.ttft_p50_s, one.ttft_p95_s, one.e2e_p50_s, one.e2e_p95_s)),
             tokens_per_s(one.user_tokens_per_s),
+            *map(number, (one.prompt_tokens_mean, one.output_tokens_mean, one.asked_tokens_mean)),
         ]
         for one in groups
     ]
-    return Table(_("By persona and adapter, over all levels"), headings, rows, list(named), folded=False)
+    texts = [*named, _("answers")]
+    return Table(_("By persona and adapter, over all levels"), headings, rows, texts, folded=False)
 
 
 def _levels(levels: tuple[LevelSummary, ...], _: Words) -> Table:
     headings = ["#", _("people"), _("purpose"), _("condition"), _("decision"), _("window"), "n", _("errors")]
     headings += [_("TTFT p50/p95/max"), _("TPOT p50/p95/max"), _("answer p50/p95/max"), _("longest pause p50/p95/max")]
     headings += [_("tokens/s"), _("requests/s"), _("good requests/s"), _("per person"), _("in flight")]
-    headings += [_("prompt tokens"), _("output tokens"), _("people by Little's law"), _("send delay p99")]
-    headings += [_("loop lag p99"), _("running, most"), _("waiting, mean"), _("KV cache, most")]
+    headings += [_("prompt tokens"), _("of the plan"), _("output tokens"), _("of those asked for")]
+    headings += [_("people by Little's law"), _("send delay p99")]
+    headings += [_("loop lag p99"), _("running, most"), _("waiting, mean"), _("KV cache, most"), _("cache hits")]
     rows = [[*_named(level, _), *_measured(level, _)] for level in levels]
     texts = [_("purpose"), _("condition"), _("decision")]
     return Table(_("Every level, every number"), headings, rows, texts)
@@ -147,13 +155,16 @@ def _measured(level: LevelSummary, _: Words) -> list[str]:
         tokens_per_s(level.user_tokens_per_s),
         number(level.in_flight_mean),
         estimated + number(level.prompt_tokens_mean),
+        percent(level.prompt_of_plan_fraction),
         estimated + number(level.output_tokens_mean),
+        percent(level.output_of_asked_fraction),
         number(level.littles_users),
         seconds(level.send_delay_p99_s),
         seconds(level.loop_lag_p99_s),
         number(level.server_running_max),
         number(level.server_waiting_mean),
         percent(level.kv_used_max_fraction),
+        percent(level.cache_hit_fraction),
     ]
 
 

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from headcount.stats.special import beta_cdf
 
-__all__ = ["quantile", "quantile_interval"]
+__all__ = ["Values", "quantile", "quantile_interval"]
 
 Values = npt.NDArray[np.floating[Any]]
 
