@@ -130,8 +130,8 @@ def _of_records(records: list[dict[str, Any]], path: Path) -> Held:
     profiled = [one for one in records if one["metadata"].get("benchmark_phase", "profiling") == "profiling"]
     if not profiled:
         raise ValueError("no record of the profiling phase")
-    began_ns = min(one["metadata"]["request_start_ns"] for one in profiled)
-    requests = tuple(_request(one, began_ns) for one in profiled)
+    began_at_s = min(_at_s(one, "start") for one in profiled)
+    requests = tuple(_request(one, began_at_s) for one in profiled)
     beside = path.with_name(path.stem + "_aiperf.json")
     config = (_decoded(beside.read_bytes()) or {}).get("input_config") if beside.is_file() else None
     return Held(
@@ -140,14 +140,18 @@ def _of_records(records: list[dict[str, Any]], path: Path) -> Held:
         requests=requests,
         model=_model(config),
         engine="openai",
-        started_utc=datetime.fromtimestamp(began_ns / 1e9, UTC).isoformat(timespec="seconds"),
+        started_utc=datetime.fromtimestamp(began_at_s, UTC).isoformat(timespec="seconds"),
     )
 
 
-def _request(one: dict[str, Any], began_ns: int) -> Request:
+def _at_s(one: dict[str, Any], what: str) -> float:
+    """An instant of the epoch, told in nanoseconds."""
+    return float(one["metadata"][f"request_{what}_ns"]) / 1e9
+
+
+def _request(one: dict[str, Any], began_at_s: float) -> Request:
     about, metrics, error = one["metadata"], one.get("metrics") or {}, one.get("error")
-    start_s = (about["request_start_ns"] - began_ns) / 1e9
-    end_s = (about["request_end_ns"] - began_ns) / 1e9
+    start_s, end_s = _at_s(one, "start") - began_at_s, _at_s(one, "end") - began_at_s
 
     def told(name: str) -> Any:
         return (metrics.get(name) or {}).get("value")

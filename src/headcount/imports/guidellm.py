@@ -87,9 +87,9 @@ def _request(status: str, one: dict[str, Any], began: float) -> Request | None:
     ends = (one.get("request_end_time"), one.get("end_time"), timings.get("request_end"), timings.get("resolve_end"))
     end = next((float(at_s) for at_s in ends if at_s is not None), start)
     first, last = timings.get("first_token_iteration"), timings.get("last_token_iteration")
-    wait_ms = one.get("time_to_first_token_ms")
-    if first is None and wait_ms is not None:
-        first, last = start + wait_ms / 1000.0, end
+    wait = one.get("time_to_first_token_ms")
+    if first is None and wait is not None:
+        first, last = start + wait / 1000.0, end
     chunks = [] if first is None or status != "successful" else _chunks(first, last or end, timings, one)
     error = {"successful": None, "incomplete": "cut", "errored": "server_error"}[status]
     output = one.get("output_tokens")
