@@ -22,7 +22,9 @@ NEAR = 0.35
 side."""
 FAR_N = 5.0
 """What the others count for at most: they say on which side the limit lies, not how steeply the misses rise."""
-SCATTER_VISITS = 3.0
+SCATTER_VISITS, LEAST_SCATTER = 3.0, 1.25
+"""How many visits are taken to have scattered as they should before any was seen; and what is never gone below, since
+in 320 simulated searches without it the interval covered the limit in 92.5 %, not 95 %."""
 _SIDE_PURPOSES = ("burst", "soak", "probe")
 
 
@@ -115,11 +117,12 @@ def _fit_clause(seen: list[tuple[int, ClauseResult]]) -> Crossing:
 
 
 def _scatter(misses: Floats, n: Floats, expected: Floats) -> float:
-    """How much more the visits scatter about the fit than their blocks say they should; at least 1.
+    """How much more the visits scatter about the fit than their blocks say they should.
 
     Excursions longer than a visit show only here. Few visits tell little: as if ``SCATTER_VISITS`` more had scattered
     just as they should.
     """
     variance = np.maximum(n * expected * (1.0 - expected), 0.25)
     chi_square = float(((misses - n * expected) ** 2 / variance).sum())
-    return max(1.0, (SCATTER_VISITS + chi_square) / (SCATTER_VISITS + max(0.0, len(n) - 2.0)))
+    seen = (SCATTER_VISITS + chi_square) / (SCATTER_VISITS + max(0.0, len(n) - 2.0))
+    return max(LEAST_SCATTER, seen)

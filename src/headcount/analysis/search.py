@@ -38,6 +38,8 @@ MIN_REFINED, MAX_REFINED = 2, 4
 MAX_LEVELS = 60
 MAX_EMPTY = 3
 """Visits, each twice as long as the one before, in which nobody finished a turn: the server does not answer in time."""
+MAX_CONFIRMING = 5
+"""Visits that confirm, as often as confirmations are asked for, after which what is confirmed is good enough."""
 MAX_UNHELD = 2
 """Visits to a candidate that did not hold, after which it is given up."""
 
@@ -68,11 +70,6 @@ class Standing:
     def acceptable(self) -> bool:
         """Whether it may still turn out to be the limit."""
         return not self.over and self.unheld < MAX_UNHELD
-
-    @property
-    def worth_another_visit(self) -> bool:
-        """Whether a larger candidate than the confirmed one may still be confirmed."""
-        return self.acceptable and len(self.visits) < 6
 
     @property
     def unclear(self) -> bool:
@@ -213,23 +210,30 @@ def _between(
         return min(max(round(guess), below + 1), over - 1), "refine"
     if candidate is None:
         return (below // 2, "bracket") if below > 1 else None
-    if candidate in known and known[candidate].held >= limits.confirmations:
-        higher = _higher(known, candidate, fit, over, limits)
-        if higher is None:
+    done = max((s.users for s in known.values() if s.held >= limits.confirmations and s.users < over), default=0)
+    if done:
+        confirming = sum(s.purpose == "confirm" for s in summaries)
+        if confirming >= MAX_CONFIRMING * limits.confirmations or _exact_enough(done, fit, limits):
             return None
-        candidate = higher
+        if candidate <= done:
+            higher = _higher(known, done, fit, over)
+            if higher is None:
+                return None
+            candidate = higher
     if summaries[-1].users == candidate:
         return _meanwhile(known, candidate, fit, over, limits)
     return candidate, "confirm"
 
 
-def _higher(known: dict[int, Standing], candidate: int, fit: LimitFit, over: int, limits: Limits) -> int | None:
-    """A candidate is confirmed: a larger one, where the limit may well lie further above than the resolution."""
-    enough = max(candidate + 1.0, candidate * (1.0 + limits.resolution))
-    if math.floor(fit.quantile(0.9)) <= enough:
-        return None
-    highest = min(over - 1, max(candidate + 1, math.floor(fit.quantile(0.5))))
-    return next((u for u in range(highest, candidate, -1) if u not in known or known[u].worth_another_visit), None)
+def _exact_enough(confirmed: int, fit: LimitFit, limits: Limits) -> bool:
+    """Whether the limit hardly lies further above a confirmed number of people than the resolution, or one person."""
+    return math.floor(fit.quantile(0.9)) <= max(confirmed + 1.0, confirmed * (1.0 + limits.resolution))
+
+
+def _higher(known: dict[int, Standing], confirmed: int, fit: LimitFit, over: int) -> int | None:
+    """A larger number of people that may be confirmed as well."""
+    highest = min(over - 1, max(confirmed + 1, math.floor(fit.quantile(0.5))))
+    return next((u for u in range(highest, confirmed, -1) if u not in known or known[u].acceptable), None)
 
 
 def _interpolated(below: Standing, over: Standing) -> float:
