@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
-import resource
 import subprocess
 import sys
 import threading
@@ -61,8 +61,8 @@ def peak(people: int, seconds: float) -> Case:
 class Outcome(NamedTuple):
     """What one run showed. None where a client does not tell."""
 
-    foreign_fraction: float
-    """The machine's time that others took."""
+    waited_fraction: float
+    """The share of the time in which the server, or a client process, was ready to run but another ran instead."""
     ttft_p95_s: float | None
     ttft_error: float | None
     """Reported p95 TTFT over the true one, less one."""
@@ -212,11 +212,17 @@ CLIENTS: dict[str, Client] = {
 
 
 class Meter(threading.Thread):
-    """Processor time and memory of a command and its children, ten times a second."""
+    """Processor time and memory of a command and its children, ten times a second, and how long they waited for a core.
 
-    def __init__(self, pid: int) -> None:
+    The server's waits are looked at too: a late server makes a good client look bad.
+    """
+
+    def __init__(self, pid: int, server_pid: int) -> None:
         super().__init__(daemon=True)
         self._pid = pid
+        self._server_pid = server_pid
+        self._waits: list[tuple[int, dict[int, int]]] = []
+        """Instants, and how long each process had waited until then, in nanoseconds."""
         self._cpu_s: dict[int, float] = {}
         self._over = threading.Event()
         self.seen: list[tuple[int, float]] = []
@@ -234,6 +240,7 @@ class Meter(threading.Thread):
                 self._cpu_s[pid] = (int(fields[11]) + int(fields[12])) * TICK_S
                 self.rss_bytes[pid] = max(self.rss_bytes.get(pid, 0), int(fields[21]) * PAGE_BYTES)
             self.seen.append((time.monotonic_ns(), sum(self._cpu_s.values())))
+            self._waits.append((time.monotonic_ns(), self._waited_ns()))
 
     def stop(self) -> None:
         """No more."""
@@ -247,22 +254,27 @@ class Meter(threading.Thread):
             return None
         return inside[-1][1] - inside[0][1], inside[0][0], inside[-1][0]
 
+    def waited_fraction(self, began_ns: int, ended_ns: int) -> float:
+        """Of the process that waited most; 0 where the system does not tell."""
+        inside = [reading for reading in self._waits if began_ns <= reading[0] <= ended_ns]
+        if len(inside) < 2:
+            return 0.0
+        (from_ns, before), (until_ns, after) = inside[0], inside[-1]
+        waited_ns = max((waited - before.get(pid, waited) for pid, waited in after.items()), default=0)
+        return waited_ns / max(1, until_ns - from_ns)
+
+    def _waited_ns(self) -> dict[int, int]:
+        found = {}
+        for pid in (self._server_pid, *(self._children() or [self._pid])):
+            with contextlib.suppress(OSError, IndexError):
+                found[pid] = int(Path(f"/proc/{pid}/schedstat").read_text().split()[1])
+        return found
+
     def _children(self) -> list[int]:
         try:
             return [int(pid) for pid in Path(f"/proc/{self._pid}/task/{self._pid}/children").read_text().split()]
         except OSError:
             return []
-
-
-def _machine_s() -> float:
-    """Processor time that all processes of this machine took so far, a hypervisor's others included."""
-    user, nice, system, _, _, _, _, steal = map(int, Path("/proc/stat").read_text().split("\n")[0].split()[1:9])
-    return (user + nice + system + steal) * TICK_S
-
-
-def _own_s() -> float:
-    usages = (resource.getrusage(resource.RUSAGE_CHILDREN), resource.getrusage(resource.RUSAGE_SELF))
-    return sum(usage.ru_utime + usage.ru_stime for usage in usages)
 
 
 def run_client(name: str, case: Case, tools: Tools, folder: Path, python: str | None, pinned: bool) -> Outcome:
@@ -271,29 +283,23 @@ def run_client(name: str, case: Case, tools: Tools, folder: Path, python: str | 
     pinned = pinned and (os.cpu_count() or 1) > 1 and case.processes == 1
     options = ["--max-rate", "--coalesce", "16"] if case.full_speed else []
     server = Truthd(tools.truthd, folder, *options, pinned=pinned, events=not case.full_speed, tokens=TOKENS)
-    busy_s, own_s, began_ns = _machine_s(), _own_s(), time.monotonic_ns()
     with server, (folder / "said.txt").open("w") as said:
         command = client.command(case, server.port, tools, folder, python)
         asked_ns = time.monotonic_ns()
         process = subprocess.Popen(["taskset", "-c", "1", *command] if pinned else command, stdout=said, stderr=said)
-        meter = Meter(process.pid)
+        meter = Meter(process.pid, server.process.pid)
         meter.start()
         process.wait(900)
         meter.stop()
         if process.returncode not in (0, 5):
             raise SystemExit(f"{name} failed: {(folder / 'said.txt').read_text()[-2000:]}")
         record = server.record()
-    wall_s = (time.monotonic_ns() - began_ns) / 1e9
-    foreign_s = _machine_s() - busy_s - (_own_s() - own_s)
     if not len(record.received_ns):
         raise SystemExit(f"{name} got no whole answer: {(folder / 'said.txt').read_text()[-2000:]}")
-    foreign = max(0.0, foreign_s / wall_s / (os.cpu_count() or 1))
-    return _outcome(case, client.report(case, folder), record, meter, process.pid, foreign, asked_ns)
+    return _outcome(case, client.report(case, folder), record, meter, process.pid, asked_ns)
 
 
-def _outcome(
-    case: Case, report: Report, record: Record, meter: Meter, pid: int, foreign: float, asked_ns: int
-) -> Outcome:
+def _outcome(case: Case, report: Report, record: Record, meter: Meter, pid: int, asked_ns: int) -> Outcome:
     began_ns, ended_ns = int(record.asked_ns.min()), int(record.asked_ns.max())
     warm_ns = min(began_ns + int(3e9), (began_ns + ended_ns) // 2)
     p95 = report.ttft_p95_s if report.ttft_s is None else float(np.quantile(report.ttft_s, 0.95))
@@ -303,7 +309,7 @@ def _outcome(
     done_inside = (record.done_ns > warm_ns) & (record.done_ns <= ended_ns)
     workers = [rss for process, rss in meter.rss_bytes.items() if process != pid]
     return Outcome(
-        foreign_fraction=foreign,
+        waited_fraction=meter.waited_fraction(warm_ns, ended_ns),
         ttft_p95_s=p95,
         ttft_error=None if p95 is None or case.full_speed else p95 / float(np.quantile(record.ttft_s, 0.95)) - 1.0,
         itl_mean_error=None if gaps is None else abs(float(gaps.mean() / (record.gaps_ns.mean() / 1e9)) - 1.0),
