@@ -11,8 +11,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from headcount.cli import main
+from headcount.records import FORMAT_VERSION, EngineFacts, RunFacts
+from headcount.store import RunWriter
 from tests.playback import GOOD, Playback, Script, Seen, head, stream, token, whole
 from tests.served import served
 
@@ -151,6 +154,35 @@ def test_a_good_server_is_described(capsys: pytest.CaptureFixture[str]) -> None:
     assert "mini" in captured.out
     assert "10 prompt tokens, 2 output tokens" in captured.out
     assert "very-secret" not in captured.out + captured.err
+
+
+def test_a_server_is_held_against_a_stored_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Exit 0 while it is what it was; 1, and what changed, once its model is another; no key is told."""
+    facts = RunFacts(
+        format_version=FORMAT_VERSION,
+        headcount_version="0",
+        verb="find",
+        started_utc="2026-12-01T10:00:00+00:00",
+        seed=1,
+        engine=EngineFacts("openai", address="http://elsewhere:1", model="mini"),
+        slo=("ttft_p95 <= 2 s",),
+    )
+    same = RunWriter.create(tmp_path, "same", facts, SIMULATED)
+    other = RunWriter.create(
+        tmp_path, "other", replace(facts, engine=EngineFacts("openai", model="maxi"), simulated=True), SIMULATED
+    )
+    same.close()
+    other.close()
+    with served(Answering({"/v1/models": MODELS, "/v1/chat/completions": GOOD})) as url:
+        unchanged = main(["check", url, "--against", str(same.path)])
+        kept = capsys.readouterr().out
+        changed = main(["check", url, "--against", str(other.path), "--api-key", "very-secret"])
+        said = capsys.readouterr().out
+
+    assert (unchanged, changed) == (0, 1)
+    assert "changed      nothing that is known to change the answer" in kept
+    assert "changed      the model changed from maxi to mini: a re-test is due" in said
+    assert "very-secret" not in said
 
 
 def test_a_wrong_key_in_a_scenario_names_the_nearest(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

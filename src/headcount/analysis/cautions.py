@@ -205,6 +205,21 @@ def _drift(evidence: Evidence) -> Caution | None:
     return None
 
 
+def _people_pile_up(evidence: Evidence) -> Caution | None:
+    """In the open loop: more people inside in the last quarter than in the second, by more than chance brings."""
+    inside = evidence.total("client_people")
+    if evidence.level.arrivals not in ("open", "trace") or len(inside) < 20:
+        return None
+    _, second, _, last = (float(quarter.mean()) for quarter in np.array_split(inside, 4))
+    if last - second <= max(3.0, 3.0 * math.sqrt(second)):
+        return None
+    return Caution(
+        "people-pile-up",
+        f"people came faster than they were served: {second:.0f} were inside early on, {last:.0f} at the end",
+        "at this rate the queue grows for ever: the server carries fewer arrivals",
+    )
+
+
 def _not_drained(evidence: Evidence) -> Caution | None:
     """The server still had requests waiting when the level was left."""
     level = evidence.level
@@ -280,6 +295,7 @@ CHECKS: tuple[Callable[[Evidence], Caution | None], ...] = (
     _errors,
     _too_few,
     _drift,
+    _people_pile_up,
     _not_drained,
     _short_answers,
     _prompts_stop_growing,

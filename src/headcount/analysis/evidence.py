@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections import defaultdict
 
 import msgspec
+import numpy as np
 
 from headcount.analysis.level_test import Window
-from headcount.analysis.table import Rows
+from headcount.analysis.table import Floats, Rows
 from headcount.records import Level, Sample
 from headcount.slo import Clause
 
@@ -37,6 +38,12 @@ class Evidence(msgspec.Struct, frozen=True):
         for sample in self._sampled(name):
             found[sample.of].append(sample.value)
         return found
+
+    def total(self, name: str) -> Floats:
+        """Their sum over all places, reading by reading."""
+        places = list(self.by_place(name).values())
+        length = min(map(len, places), default=0)
+        return np.sum([values[:length] for values in places], axis=0) if length else np.array([])
 
     def _sampled(self, name: str) -> list[Sample]:
         began, ended = self.window.began_at_s, self.window.ended_at_s

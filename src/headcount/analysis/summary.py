@@ -57,8 +57,10 @@ def summarize(
     facts = _facts(level, rows, inside, window)
     machine = _machine(level, inside, window, samples, facts, about)
     lengths = lengths_of(rows, about.template_tokens if about is not None else None)
+    evidence = Evidence(level, rows, inside, window, tuple(samples), slo, table.first_error)
+    people = evidence.total("client_people")
     cautions = (
-        *cautions_of(Evidence(level, rows, inside, window, tuple(samples), slo, table.first_error)),
+        *cautions_of(evidence),
         *_of_level(not_as_planned(lengths), level),
         *machine_cautions(machine),
     )
@@ -85,6 +87,7 @@ def summarize(
         prompt_of_plan_fraction=lengths.prompt_of_plan_fraction,
         output_of_asked_fraction=lengths.output_of_asked_fraction,
         arrivals=level.arrivals,
+        people_inside_mean=float(people.mean()) if len(people) else None,
     )
 
 

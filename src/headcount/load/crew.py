@@ -51,6 +51,11 @@ class Crew:
         """Requests of this process that are unanswered right now."""
         return self._crowd.in_flight if self._crowd else 0
 
+    @property
+    def people(self) -> int:
+        """People of this process who are here right now, those who read and think included."""
+        return self._crowd.inside if self._crowd else 0
+
     async def open(self) -> None:
         """Begin the self-audit and say that we are ready."""
         self._audit = asyncio.get_running_loop().create_task(self._sample())
@@ -133,7 +138,8 @@ class Crew:
             while True:
                 await asyncio.sleep(self._setup.sample_interval_s)
                 at_s = self._now() - self._setup.origin_s
-                seen = {"client_in_flight_requests": self.in_flight} | self._connections()
+                seen = {"client_in_flight_requests": self.in_flight, "client_people": self.people}
+                seen |= self._connections()
                 samples = [Sample(at_s, what, float(value), name) for what, value in seen.items()]
                 self._on_samples(samples + (audit.read(at_s) if audit is not None else []))
         finally:

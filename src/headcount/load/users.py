@@ -65,6 +65,8 @@ class Crowd:
         self._now = clock()
         self._tasks: dict[asyncio.Task[None], None] = {}
         """Everybody who is here, in the order of their coming: they leave in that order too, run after run."""
+        self._door: asyncio.Task[None] | None = None
+        """Lets people in, in the open loop; nobody itself."""
         self._over = asyncio.Event()
         self.failure: BaseException | None = None
         """What ended somebody's life here, which nothing ought to: the load is no longer what was asked for."""
@@ -73,6 +75,11 @@ class Crowd:
     def in_flight(self) -> int:
         """Requests of this crowd that are unanswered right now."""
         return self._talker.in_flight
+
+    @property
+    def inside(self) -> int:
+        """People who are here, those who read and think included."""
+        return sum(task is not self._door for task in self._tasks)
 
     def prepare(self) -> None:
         """Have everybody's first words ready, so that writing them takes no time of the level's own."""
@@ -86,7 +93,7 @@ class Crowd:
         """Start everybody at their own instant from ``at_s`` on, in seconds since the run began; returns at once."""
         self._began_at_s = self._origin_s + at_s
         if (instants := self._instants()) is not None:
-            self._spawn(self._receive(instants))
+            self._door = self._spawn(self._receive(instants))
             return
         for person in range(self._process, self._level.users, self._level.processes):
             self._spawn(self._live(person))
@@ -105,10 +112,11 @@ class Crowd:
             await asyncio.wait(tuple(self._tasks))
         await self._talker.close()
 
-    def _spawn(self, coroutine: Coroutine[Any, Any, None]) -> None:
+    def _spawn(self, coroutine: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.get_running_loop().create_task(coroutine)
         self._tasks[task] = None
         task.add_done_callback(self._leave)
+        return task
 
     def _leave(self, task: asyncio.Task[None]) -> None:
         self._tasks.pop(task, None)

@@ -124,7 +124,7 @@ def _levels(levels: tuple[LevelSummary, ...], _: Words) -> Table:
     headings = ["#", _("people"), _("purpose"), _("condition"), _("decision"), _("window"), "n", _("errors")]
     headings += [_("TTFT p50/p95/max"), _("TPOT p50/p95/max"), _("answer p50/p95/max"), _("longest pause p50/p95/max")]
     headings += [_("tokens/s"), _("requests/s"), _("good requests/s"), _("per person"), _("in flight")]
-    headings += [_("prompt tokens"), _("of the plan"), _("output tokens"), _("of those asked for")]
+    headings += [_("people inside"), _("prompt tokens"), _("of the plan"), _("output tokens"), _("of those asked for")]
     headings += [_("people by Little's law"), _("send delay p99")]
     headings += [_("loop lag p99"), _("running, most"), _("waiting, mean"), _("KV cache, most"), _("cache hits")]
     rows = [[*_named(level, _), *_measured(level, _)] for level in levels]
@@ -154,6 +154,7 @@ def _measured(level: LevelSummary, _: Words) -> list[str]:
         number(level.goodput_per_s),
         tokens_per_s(level.user_tokens_per_s),
         number(level.in_flight_mean),
+        number(level.people_inside_mean),
         estimated + number(level.prompt_tokens_mean),
         percent(level.prompt_of_plan_fraction),
         estimated + number(level.output_tokens_mean),
