@@ -1,6 +1,8 @@
 """How good is the answer? Hundreds of searches on simulated servers whose true limit is known.
 
-    python benchmarks/study_limit.py [--servers 80] [--seeds 4] [--jobs 2] [--only kind] [--rivals]
+    python benchmarks/study_limit.py [--servers 80] [--seeds 4] [--jobs 2] [--only kind] [--time-share 1] [--rivals]
+
+``--time-share 10`` gives every search ten times its minutes: as long as it wants.
 
 The servers are a small event simulation of their own (slots, one prefill lane, a shared decode step, a prefix cache
 that forgets), so that the method is not judged by the simulator it also serves. The truth is each server held for
@@ -277,7 +279,7 @@ def hold(
         at_s = min(at_s + look_s, end_s)
         for request in crowd.until(at_s):
             table.add(request)
-        if at_s < level.started_at_s + spread_s / 2 and at_s < end_s:
+        if at_s < began_at_s + 1.5 * spread_s and at_s < end_s:
             continue
         summary = summarize(level, table, (), slo, ended_at_s=at_s)
         if summary.decision in ("holds", "fails") or at_s >= end_s:
@@ -400,10 +402,10 @@ def report_rivals(jobs: list[tuple[Server, int, Truth, float]], pool: ProcessPoo
             abs(f[name][0] - job[2].limit) <= max(1.0, 0.05 * job[2].limit) for f, job in zip(found, jobs, strict=True)
         ]
         spent = statistics.median(f[name][1] for f in found)
-        print(
-            f"{name:45} n {len(jobs):4}  close {sum(near) / len(near):6.1%}  off by {statistics.median(off):5.1%} (median)"
-            f"  time {spent:5.0f} s"
+        figures = (
+            f"close {sum(near) / len(near):.1%}  off by {statistics.median(off):.1%}  time {spent:.0f} s (medians)"
         )
+        print(f"{name:45} n {len(jobs):4}  {figures}")
 
 
 def close(result: Result) -> bool:
@@ -422,13 +424,19 @@ def report(name: str, results: list[Result]) -> None:
     n = len(results)
     error = [(r.limit or 0) / r.truth.limit - 1.0 for r in results]
     widths = [(r.interval[1] - r.interval[0]) / r.truth.limit for r in results if r.interval]
-    print(
-        f"{name:10} n {n:4}  covered {sum(map(covers, results)) / n:6.1%}  close {sum(map(close, results)) / n:6.1%}"
-        f"  bias {statistics.fmean(error):+6.1%}  width {statistics.fmean(widths) if widths else 0:6.1%}"
-        f"  time {statistics.median(r.spent_s for r in results):5.0f} s (max {max(r.spent_s for r in results):5.0f})"
-        f"  levels {statistics.fmean(r.levels for r in results):4.1f}  confirmed {sum(r.confirmed for r in results) / n:5.1%}"
-        f"  fatal {sum(r.fatal > 0 for r in results) / n:5.1%}  wall {statistics.fmean(r.wall_s for r in results):.2f} s"
-    )
+    spent = [r.spent_s for r in results]
+    figures = {
+        "covered": f"{sum(map(covers, results)) / n:.1%}",
+        "close": f"{sum(map(close, results)) / n:.1%}",
+        "bias": f"{statistics.fmean(error):+.1%}",
+        "width": f"{statistics.fmean(widths) if widths else 0.0:.1%}",
+        "time": f"{statistics.median(spent):.0f} s (max {max(spent):.0f})",
+        "levels": f"{statistics.fmean(r.levels for r in results):.1f}",
+        "confirmed": f"{sum(r.confirmed for r in results) / n:.1%}",
+        "fatal": f"{sum(r.fatal > 0 for r in results) / n:.1%}",
+        "wall": f"{statistics.fmean(r.wall_s for r in results):.2f} s",
+    }
+    print(f"{name:10} n {n:4}", *(f"{key} {value}" for key, value in figures.items()), sep="  ")
 
 
 def main() -> None:
@@ -451,7 +459,8 @@ def main() -> None:
     if options.verbose:
         for r in results:
             print(
-                f"{r.server.kind:9} {r.server.number:2} think {r.server.think_s:g} seed {r.seed} rate {r.truth.rate_per_s:4.1f} "
+                f"{r.server.kind:9} {r.server.number:2} think {r.server.think_s:g} seed {r.seed} "
+                f"rate {r.truth.rate_per_s:4.1f} "
                 f"truth {r.truth.limit:4} limit {r.limit} {r.interval} {r.spent_s:5.0f} s levels {r.levels} "
                 f"{'' if covers(r) else 'MISSED'} {'' if close(r) else 'FAR'} {'' if r.confirmed else 'unconfirmed'}"
             )
