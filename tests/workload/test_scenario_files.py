@@ -61,6 +61,17 @@ def test_the_short_reference_has_its_requests() -> None:
     assert make_workload(scenario.workload, 1).expected().output_tokens == 200
 
 
+def test_at_home_one_person_asks_for_all_lengths() -> None:
+    """Short, medium and long answers, by fixed sampling, at 1, 2, 4 and 8 people."""
+    scenario = load_scenario(FOLDER / "home.toml")
+    talks = islice(make_workload(scenario.workload, scenario.seed).conversations(0, "level 0"), 60)
+    lengths = [turn.max_output_tokens for talk in talks for turn in talk.turns]
+
+    assert scenario.search.levels == (1, 2, 4, 8)
+    assert scenario.engine.options == {"temperature": 0}
+    assert all(lengths.count(length) > 0.1 * len(lengths) for length in (32, 128, 384))
+
+
 def test_special_arrivals_are_what_they_say() -> None:
     """The office presses enter together, the trace is replayed from the file beside it."""
     trace = load_scenario(FOLDER / "trace.toml")
