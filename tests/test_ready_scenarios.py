@@ -21,13 +21,13 @@ SERVER = {"server": "workstation", "adapters": ["sql", "law", "poems"], "context
 
 
 def shortened(name: str) -> Scenario:
-    """A ready scenario on a simulated server; searches become two small levels, levels half a minute."""
+    """A ready scenario on a simulated server; searches become two small levels, levels a minute and a half."""
     scenario = load_scenario(FILES[name])
     levels = scenario.search.levels[:3] or (4, 12)
     return msgspec.structs.replace(
         scenario,
         engine=EngineOptions(kind="simulated", options=SERVER),
-        search=SearchOptions(levels=levels, level_time_s=40.0),
+        search=SearchOptions(levels=levels, level_time_s=90.0),
     )
 
 
