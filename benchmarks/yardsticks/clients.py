@@ -18,6 +18,9 @@ import numpy as np
 from yardsticks.truth import HERE, Record, Tools, Truthd
 
 TOKENS = 128
+UNLIKE = ["--jitter", "lognormal", "--sigma", "0.02"]
+"""Every wait of the server differs by 2 % or so. In step to the millisecond, as clients start them, streams would come
+in batches, and the client that starts them most coarsely would look cheapest."""
 TICK_S = 1 / os.sysconf("SC_CLK_TCK")
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
@@ -281,7 +284,7 @@ def run_client(name: str, case: Case, tools: Tools, folder: Path, python: str | 
     """One run against a fresh server."""
     client = CLIENTS[name]
     pinned = pinned and (os.cpu_count() or 1) > 1 and case.processes == 1
-    options = ["--max-rate", "--coalesce", "16"] if case.full_speed else []
+    options = ["--max-rate", "--coalesce", "16"] if case.full_speed else UNLIKE
     server = Truthd(tools.truthd, folder, *options, pinned=pinned, events=not case.full_speed, tokens=TOKENS)
     with server, (folder / "said.txt").open("w") as said:
         command = client.command(case, server.port, tools, folder, python)
