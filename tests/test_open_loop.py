@@ -15,9 +15,9 @@ def test_people_inside_are_counted_and_pile_up_beyond_the_servers_rate(tmp_path:
     outcome, _ = held(tmp_path, arrivals=arrivals, search={"level_time_s": 120})
     carried, beyond = outcome.verdict.levels
 
-    assert carried.people_inside_mean is not None
-    assert beyond.people_inside_mean is not None
-    assert carried.people_inside_mean < 10 < beyond.people_inside_mean
+    assert carried.inside_users_mean is not None
+    assert beyond.inside_users_mean is not None
+    assert carried.inside_users_mean < 10 < beyond.inside_users_mean
     assert "people-pile-up" not in {caution.code for caution in carried.cautions}
     assert "people-pile-up" in {caution.code for caution in beyond.cautions}
 
@@ -27,6 +27,6 @@ def test_people_of_the_closed_loop_are_those_of_the_level(tmp_path: Path) -> Non
     outcome, _ = held(tmp_path, search={"levels": [3], "level_time_s": 60})
     (level,) = outcome.verdict.levels
 
-    assert level.people_inside_mean == pytest.approx(3.0)
+    assert level.inside_users_mean == pytest.approx(3.0)
     assert level.in_flight_mean is not None
     assert level.in_flight_mean < 3.0

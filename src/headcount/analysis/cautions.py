@@ -207,7 +207,7 @@ def _drift(evidence: Evidence) -> Caution | None:
 
 def _people_pile_up(evidence: Evidence) -> Caution | None:
     """In the open loop: more people inside in the last quarter than in the second, by more than chance brings."""
-    inside = evidence.total("client_people")
+    inside = evidence.total("client_inside_users")
     if evidence.level.arrivals not in ("open", "trace") or len(inside) < 20:
         return None
     _, second, _, last = (float(quarter.mean()) for quarter in np.array_split(inside, 4))

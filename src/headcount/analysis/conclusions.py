@@ -107,7 +107,7 @@ class LevelSummary(msgspec.Struct, frozen=True):
     """Median TTFT by turn number."""
     arrivals: str = "closed"
     """As in ``records.Level``."""
-    people_inside_mean: float | None = None
+    inside_users_mean: float | None = None
     """People who were there, those who read and think included: in the open loop nobody sets their number."""
     prompt_of_plan_fraction: float | None = None
     """First turns: prompt tokens as the server counts, without its template's, over those planned."""

@@ -11,7 +11,7 @@ import numpy as np
 from headcount.analysis.cautions import cautions_of
 from headcount.analysis.conclusions import Caution, LevelSummary, Quantiles
 from headcount.analysis.evidence import Evidence
-from headcount.analysis.lengths import lengths_of, not_as_planned
+from headcount.analysis.lengths import Lengths, lengths_of, not_as_planned
 from headcount.analysis.level_test import Window, decide, steady_window, turn_cycle_s
 from headcount.analysis.machine import Machine
 from headcount.analysis.machine_cautions import machine_cautions
@@ -46,19 +46,17 @@ def summarize(
     rows = table.rows()
     window = steady_window(level, rows, until_s)
     ended = ~rows.cut & (rows.ended_at_s <= until_s)
+    steady_at_s = window.began_at_s if window is not None else None
     if window is None:
-        inside = rows.where(np.zeros(len(rows), bool))
         window = Window(until_s, until_s, turn_cycle_s(rows) or 0.0)
-        steady_at_s = None
+        inside = rows.where(np.zeros(len(rows), bool))
     else:
         inside = rows.where(ended & (rows.ended_at_s > window.began_at_s))
-        steady_at_s = window.began_at_s
     decision, results = decide(level, inside, _cut_late(rows, window), window, slo)
     facts = _facts(level, rows, inside, window)
     machine = _machine(level, inside, window, samples, facts, about)
     lengths = lengths_of(rows, about.template_tokens if about is not None else None)
     evidence = Evidence(level, rows, inside, window, tuple(samples), slo, table.first_error)
-    people = evidence.total("client_people")
     cautions = (
         *cautions_of(evidence),
         *_of_level(not_as_planned(lengths), level),
@@ -75,19 +73,18 @@ def summarize(
         clauses=results,
         cautions=cautions,
         n_requests=len(inside),
-        error_kinds=_error_kinds(inside),
         n_errors=int((~inside.good).sum()),
+        error_kinds=_error_kinds(inside),
         first_error=table.first_error,
         began_at_s=level.began_at_s,
         steady_at_s=steady_at_s,
         ended_at_s=until_s,
         window_s=window.length_s,
+        arrivals=level.arrivals,
         **facts,
         **_server_facts(machine),
-        prompt_of_plan_fraction=lengths.prompt_of_plan_fraction,
-        output_of_asked_fraction=lengths.output_of_asked_fraction,
-        arrivals=level.arrivals,
-        people_inside_mean=float(people.mean()) if len(people) else None,
+        **_length_facts(lengths),
+        inside_users_mean=_mean(evidence.total("client_inside_users")),
     )
 
 
@@ -107,8 +104,8 @@ def _machine(
         window.ended_at_s,
         tuple(samples),
         in_flight_mean=facts["in_flight_mean"],
-        ttft_mean_s=float(ttft_s.mean()) if len(ttft_s) else None,
-        told_ttft_mean_s=float(told_ttft_s.mean()) if len(told_ttft_s) else None,
+        ttft_mean_s=_mean(ttft_s),
+        told_ttft_mean_s=_mean(told_ttft_s),
         gpus=about.gpus if about is not None else (),
         engine=about.engine if about is not None else None,
     )
@@ -154,8 +151,8 @@ def _facts(level: Level, rows: Rows, inside: Rows, window: Window) -> dict[str, 
         "requests_per_s": rate,
         "user_tokens_per_s": float(np.median(1.0 / tpot_s[tpot_s > 0])) if (tpot_s > 0).any() else None,
         "in_flight_mean": _in_flight(level, rows, inside, window),
-        "prompt_tokens_mean": float(prompts.mean()) if len(prompts) else None,
-        "output_tokens_mean": float(tokens.mean()) if len(tokens) else None,
+        "prompt_tokens_mean": _mean(prompts),
+        "output_tokens_mean": _mean(tokens),
         "tokens_estimated": bool(inside.estimated.any()),
         "goodput_per_s": _goodput(inside, window),
         "littles_users": rate * cycle_s if rate is not None and cycle_s is not None else None,
@@ -164,6 +161,17 @@ def _facts(level: Level, rows: Rows, inside: Rows, window: Window) -> dict[str, 
         "turn_cycle_s": cycle_s,
         "first_requests": _quantiles(first) if len(first) else None,
     }
+
+
+def _length_facts(lengths: Lengths) -> dict[str, Any]:
+    return {
+        "prompt_of_plan_fraction": lengths.prompt_of_plan_fraction,
+        "output_of_asked_fraction": lengths.output_of_asked_fraction,
+    }
+
+
+def _mean(values: Floats) -> float | None:
+    return float(values.mean()) if len(values) else None
 
 
 def _known(values: Floats) -> Floats:

@@ -138,7 +138,7 @@ class Crew:
             while True:
                 await asyncio.sleep(self._setup.sample_interval_s)
                 at_s = self._now() - self._setup.origin_s
-                seen = {"client_in_flight_requests": self.in_flight, "client_people": self.people}
+                seen = {"client_in_flight_requests": self.in_flight, "client_inside_users": self.people}
                 seen |= self._connections()
                 samples = [Sample(at_s, what, float(value), name) for what, value in seen.items()]
                 self._on_samples(samples + (audit.read(at_s) if audit is not None else []))

@@ -154,7 +154,7 @@ def _measured(level: LevelSummary, _: Words) -> list[str]:
         number(level.goodput_per_s),
         tokens_per_s(level.user_tokens_per_s),
         number(level.in_flight_mean),
-        number(level.people_inside_mean),
+        number(level.inside_users_mean),
         estimated + number(level.prompt_tokens_mean),
         percent(level.prompt_of_plan_fraction),
         estimated + number(level.output_tokens_mean),
