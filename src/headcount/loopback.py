@@ -40,8 +40,7 @@ def _event(said: bytes) -> bytes:
 
 
 _CHUNK = (
-    b'{"id":"chatcmpl-0","object":"chat.completion.chunk","created":0,"model":"loopback",'
-    b'"choices":[{"index":0,%b}]%b}'
+    b'{"id":"chatcmpl-0","object":"chat.completion.chunk","created":0,"model":"loopback","choices":[{"index":0,%b}]%b}'
 )
 _TOKEN = _event(_CHUNK % (b'"delta":{"content":" word"},"finish_reason":null', b""))
 _DONE = _event(b"[DONE]") + b"0\r\n\r\n"

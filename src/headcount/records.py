@@ -244,8 +244,8 @@ class Level(msgspec.Struct, frozen=True, omit_defaults=True):
     rate_per_s: float | None = None
     """New conversations per second in the open loop; None in the closed one."""
     arrivals: str = "closed"
-    """When people come: ``closed`` (they stay), ``synchronised`` (they stay, some press enter together), ``finite`` (all
-    start, finish and leave), ``open`` (they arrive at a rate) or ``trace`` (they arrive as recorded)."""
+    """When people come: ``closed`` (they stay), ``synchronised`` (they stay, some press enter together), ``finite``
+    (all start, finish and leave), ``open`` (they arrive at a rate) or ``trace`` (they arrive as recorded)."""
     spread_s: float = 0.0
     """The starts of the people lie evenly over so long, so that nobody measures a start-up burst."""
     conversations_each: int | None = None

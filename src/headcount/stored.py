@@ -173,7 +173,8 @@ class Compared:
 
     @property
     def statement(self) -> str:
-        """Of the second run: ``better``, ``worse``, ``mixed``, ``no-difference``, ``cannot-tell``, ``nothing-common``"""
+        """Of the second run: ``better``, ``worse``, ``mixed``, ``no-difference``, ``cannot-tell`` or
+        ``nothing-common``"""
         return self._both.pairs[0].comparison.statement
 
     @property

@@ -145,15 +145,17 @@ def objects(body: bytes) -> Iterator[Any]:
             continue
 
 
+OUTPUT = re.compile(r'"(content|reasoning|text|delta|arguments|response|thinking)": (?!""|null|\{\}|\[\])')
+END = re.compile(r'"\[DONE\]"|"finish_reason": (?!null|"")|"done": true|response\.completed|"message": \{')
+
+
 def may_be_good(data: bytes) -> bool:
     """Whether an answer holds a status 200, some output, and something that ends it. Errs on the lenient side."""
     if not re.search(rb"HTTP/1\.\d\s+200", data):
         return False
     for body in bodies(data):
         found = json.dumps([one for one in objects(body) if isinstance(one, dict | str)])
-        output = re.search(r'"(content|reasoning|text|delta|arguments|response|thinking)": (?!""|null|\{\}|\[\])', found)
-        end = re.search(r'"\[DONE\]"|"finish_reason": (?!null|"")|"done": true|response\.completed|"message": \{', found)
-        if output and end:
+        if OUTPUT.search(found) and END.search(found):
             return True
     return False
 
@@ -193,7 +195,9 @@ def test_broken_answers(data: bytes, at: list[int]) -> None:
         try:
             parser.feed_data(piece)
         except httptools.HttpParserCallbackError as error:
-            assert isinstance(error.__context__, ValueError), error.__context__
+            ours = error.__context__
+            if not isinstance(ours, ValueError):
+                raise
             assert answer.complete
             break
         except (httptools.HttpParserError, httptools.HttpParserUpgrade):
