@@ -27,6 +27,8 @@ from yardsticks.truth import build
 
 BUSY_FRACTION = 0.02
 """Whoever had to wait for its core for a larger share of the time cannot be judged."""
+BUSY_AT_FULL_SPEED_FRACTION = 0.15
+"""The same where the core is full in any case, and a command's own processes stand in each other's way."""
 STREAM_S = 0.1 + 127 * 0.02
 """One answer: 100 ms to the first of 128 tokens, 20 ms between them."""
 
@@ -59,22 +61,25 @@ class Bench:
 
     def medians(self, case: Case, clients: list[str] | None = None, runs: int | None = None) -> dict[str, Outcome]:
         """Of every client that can do the case; quiet runs only, where there are any."""
-        found: dict[str, list[Outcome]] = {}
+        busy_fraction = BUSY_AT_FULL_SPEED_FRACTION if case.full_speed else BUSY_FRACTION
+        found: dict[str, list[tuple[bool, Outcome]]] = {}
         for _ in range(runs or self.options.runs):
             for name in clients or self.clients:
                 if not CLIENTS[name].can(case):
                     continue
                 outcome = run_client(name, case, self.tools, self.folder, self.python(name), not self.options.unpinned)
                 self.runs += 1
-                self.busy += outcome.waited_fraction > BUSY_FRACTION
-                found.setdefault(name, []).append(outcome)
+                quiet = outcome.waited_fraction <= busy_fraction
+                self.busy += not quiet
+                found.setdefault(name, []).append((quiet, outcome))
                 print(f"  {case.name:<24} {name:<10} {outcome.told()}", file=sys.stderr, flush=True)
         return {name: _median(outcomes) for name, outcomes in found.items()}
 
 
-def _median(outcomes: list[Outcome]) -> Outcome:
-    quiet = [outcome for outcome in outcomes if outcome.waited_fraction <= BUSY_FRACTION] or outcomes
-    columns = ([value for value in column if value is not None] for column in zip(*quiet, strict=True))
+def _median(outcomes: list[tuple[bool, Outcome]]) -> Outcome:
+    """Of the quiet ones, where there are any."""
+    chosen = [outcome for quiet, outcome in outcomes if quiet] or [outcome for _, outcome in outcomes]
+    columns = ([value for value in column if value is not None] for column in zip(*chosen, strict=True))
     return Outcome._make(median(known) if known else None for known in columns)
 
 
