@@ -94,6 +94,24 @@ def test_requests_that_never_left_are_our_own_fault() -> None:
     assert "too many open files" in found(level)["client-errors"].sentence
 
 
+def test_a_level_that_lost_part_of_its_load_is_void() -> None:
+    """Whatever its answers say."""
+    level = summary(turns(), ended="error")
+
+    assert found(level)["load-lost"].fatal
+    assert level.decision == "void"
+
+
+def test_stages_belong_to_the_turn() -> None:
+    """People who wait for a retrieval are not missing."""
+    turns_with_stages = [
+        msgspec.structs.replace(r, think_s=(r.think_s or 0.0) / 2, stage_s={"retrieval": (r.think_s or 0.0) / 2})
+        for r in turns()
+    ]
+
+    assert summary(turns_with_stages).cautions == ()
+
+
 def test_littles_law_must_give_the_people() -> None:
     """Half of them never came."""
     level = summary(r for r in turns() if r.person < USERS / 2)

@@ -85,6 +85,18 @@ def _client_errors(evidence: Evidence) -> Caution | None:
     )
 
 
+def _load_lost(evidence: Evidence) -> Caution | None:
+    """A load process died, or somebody's life ended by a fault of ours: from then on the load was another."""
+    if evidence.level.ended != "error":
+        return None
+    return Caution(
+        "load-lost",
+        "part of the load was lost in the middle of this level",
+        "measure again; if it happens again, report it with what was said on stderr",
+        fatal=True,
+    )
+
+
 def _littles_law(evidence: Evidence) -> Caution | None:
     """Requests/s x (mean E2E + think) must give the people within 10 %, or within what so short a window can show."""
     level, window, inside = evidence.level, evidence.window, evidence.inside
@@ -288,6 +300,7 @@ CHECKS: tuple[Callable[[Evidence], Caution | None], ...] = (
     _send_delay,
     _client_cpu,
     _client_errors,
+    _load_lost,
     _littles_law,
     _in_flight_not_reached,
     _buffered_stream,

@@ -50,6 +50,7 @@ class Rows:
     e2e_s = _Column()
     max_gap_s = _Column()
     think_s = _Column()
+    """What else belongs to the turn's cycle: the pause after the answer, and stages before and after it."""
     send_delay_s = _Column()
     told_ttft_s = _Column()
     """The time to the first token as the server told it with the answer."""
@@ -197,7 +198,7 @@ class RequestTable:
             _or_nan(ttft_s(request)),
             _or_nan(e2e_s(request)),
             _or_nan(max_chunk_gap_s(request)),
-            _or_nan(request.think_s),
+            _pause_s(request),
             _or_nan(send_delay_s(request)),
             _or_nan(request.server.get("ttft_s") if request.server else None),
             -1 if request.prompt_tokens is None else request.prompt_tokens,
@@ -218,6 +219,11 @@ class RequestTable:
         ended_at_s = np.array(self._columns["scheduled_at_s"])[:n] + np.array(self._columns["age_s"])[:n]
         kinds = tuple(kind or "" for kind in self._kinds)
         return Rows(self._columns, np.argsort(ended_at_s, kind="stable"), kinds, len(self._slo))
+
+
+def _pause_s(request: Request) -> float:
+    """The pause after the answer and the stages around it; not a number where no pause was planned."""
+    return _or_nan(request.think_s) + sum((request.stage_s or {}).values())
 
 
 def _or_nan(value: float | None) -> float:

@@ -89,6 +89,9 @@ class Answer(Exchange):
         reply = self.reply
         if reply.first_event_at_s is None:
             reply.first_event_at_s = self.read_at_s
+        if data == b"[DONE]":  # as nearly all spell it: not worth an attempt to parse it
+            self._terminal = self.over = True
+            return
         chunk = decode(data)
         if chunk is not None:
             self._take_chunk(chunk)
