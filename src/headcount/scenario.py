@@ -78,7 +78,7 @@ class SearchOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     confirmations: AtLeastOne = 3
     """How many separate times the limit must hold."""
     headroom: Share = 0.25
-    """The share of the throughput at the limit that the recommendation leaves free."""
+    """The share of the people at the limit that the recommendation stays below it."""
 
 
 class TelemetryOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

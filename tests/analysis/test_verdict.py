@@ -106,7 +106,7 @@ def test_headroom_is_kept_by_throughput() -> None:
     rows = [summary(users, 0.9 if users > 40 else 0.0, index=i) for i, users in enumerate((10, 20, 40, 44))]
     verdict = judge(rows, Limits(levels=(10, 20, 40, 44)), SLO)
 
-    assert verdict.recommended_users == 30  # throughput rises by a straight line in invented summaries
+    assert verdict.recommended_users == 30
     assert judge(rows, Limits(levels=(10, 20, 40, 44)), SLO, headroom=0.5).recommended_users == 20
 
 

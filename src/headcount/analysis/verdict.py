@@ -33,7 +33,7 @@ def judge(
 ) -> Verdict:
     """Judge a search, or fixed levels, finished or not.
 
-    ``headroom`` is the share of throughput to keep free at the recommended number of people; ``engine`` says which of
+    ``headroom`` is the share of the people at the limit to stay below it; ``engine`` says which of
     its settings the advice can name.
     """
     levels = felt(summaries, comfort)
@@ -47,7 +47,7 @@ def judge(
     if interval is not None and limit is not None:
         interval = (min(interval[0], float(limit)), max(interval[1], float(limit)))
     at_least = limit is not None and limit > 0 and fails_at is None
-    recommended = _recommended(levels, limit, interval, headroom)
+    recommended = _recommended(limit, interval, headroom)
     cause = find_cause(levels, limit, engine)
     trusted = bool(trusted_levels) and limit is not None
     return Verdict(
@@ -73,7 +73,8 @@ def judge(
 def _limit(levels: Sequence[LevelSummary], fit: LimitFit | None, confirmations: int) -> tuple[int | None, int]:
     """The largest level that held in every repeat, with nothing over the limit below it, and how often it held.
 
-    While no level held as often as asked for: the largest measured one that is within the limit in all likelihood.
+    While no level held as often as asked for: the largest that held at all, first of those that are within the limit
+    in all likelihood; when none has held yet, the largest that likely is.
     """
     known = standings(levels)
     over = min((s.users for s in known.values() if s.over), default=math.inf)
@@ -81,7 +82,8 @@ def _limit(levels: Sequence[LevelSummary], fit: LimitFit | None, confirmations: 
     confirmed = [s for s in under if s.held >= confirmations and s.acceptable]
     likely = [s for s in under if fit is not None and fit.at_least(s.users) >= LIKELY]
     good = [s for s in under if s.doubt <= 1.0 - LIKELY and s.visits[-1].n_requests > 0]
-    for choice in (confirmed, likely, good):
+    held = [s for s in under if s.held and s.acceptable]
+    for choice in (confirmed, [s for s in likely if s.held], held, likely, good):
         if choice:
             best = max(choice, key=lambda s: s.users)
             return best.users, best.held
@@ -108,31 +110,16 @@ def _knee(levels: Sequence[LevelSummary]) -> float | None:
     return measured_knee(points)
 
 
-def _recommended(
-    levels: Sequence[LevelSummary], limit: int | None, interval: tuple[float, float] | None, headroom: float
-) -> int | None:
-    """The largest number whose throughput stays under (1 - headroom) of that at the lower end of the interval."""
+def _recommended(limit: int | None, interval: tuple[float, float] | None, headroom: float) -> int | None:
+    """(1 - headroom) of the people at the lower end of the interval; never fewer than one where one is served.
+
+    Counted in people: a server is fully busy long before its service level breaks, so the same share of its
+    throughput would be kept with a fraction of them (see docs/decisions/0011).
+    """
     if not limit:
         return limit
     low = min(float(limit), interval[0]) if interval is not None else float(limit)
-    points = {0.0: 0.0}
-    for users, standing in standings(levels).items():
-        rates = [s.requests_per_s for s in believable(levels) if s.users == users and s.requests_per_s is not None]
-        if rates and standing.users <= max(limit, low):
-            points[float(users)] = sum(rates) / len(rates)
-    target = (1.0 - headroom) * _interpolated(points, low)
-    fitting = [users for users in range(1, int(max(low, 1.0)) + 1) if _interpolated(points, users) <= target + 1e-9]
-    return max(fitting, default=1 if low >= 1.0 else 0)
-
-
-def _interpolated(points: dict[float, float], users: float) -> float:
-    """Throughput at so many people, straight lines between measured levels."""
-    known = sorted(points)
-    if users >= known[-1]:
-        return points[known[-1]] * (users / known[-1] if known[-1] > 0 else 1.0)
-    right = next(u for u in known if u > users)
-    left = max(u for u in known if u <= users)
-    return points[left] + (points[right] - points[left]) * (users - left) / (right - left)
+    return max(1, math.floor((1.0 - headroom) * low + 1e-9))
 
 
 def _cautions(

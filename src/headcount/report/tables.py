@@ -89,7 +89,7 @@ def definitions(_: Words) -> list[tuple[str, str]]:
         ),
         (_("holds, fails"), _("The interval of that share lies wholly within, or wholly beyond, what is allowed.")),
         (_("limit"), _("The most people for whom the service level held every time, with no failing number below.")),
-        (_("plan for"), _("The most people whose traffic leaves headroom below the limit's lower end.")),
+        (_("plan for"), _("The people at the limit's lower end, less the headroom.")),
         (_("void"), _("A number of people whose measurement cannot be trusted; it decides nothing.")),
     ]
 
