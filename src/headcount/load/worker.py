@@ -6,6 +6,8 @@ It ends when its orders end, so it never outlives the session, however that died
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import os
 import sys
 
 import msgspec
@@ -20,6 +22,8 @@ __all__ = ["main"]
 
 FLUSH_INTERVAL_S = 0.25
 """Facts wait at most so long in this process; a killed run loses no more."""
+PRIORITY = -10
+"""As of ``nice``: well before a server's threads, behind what the system itself needs."""
 
 
 class _Outbox:
@@ -79,8 +83,16 @@ async def _serve() -> None:
         pipe.close()
 
 
+def _ask_for_priority() -> None:
+    """Run before others where the system permits it: a server on the same machine may keep every core busy, and a load
+    process that waits for its turn is late without having much to do."""
+    with contextlib.suppress(PermissionError, AttributeError):  # not root; no such thing on Windows
+        os.setpriority(os.PRIO_PROCESS, 0, PRIORITY)
+
+
 def main() -> None:
     """Serve one session until its orders end."""
+    _ask_for_priority()
     try:
         import uvloop
     except ImportError:  # no uvloop on Windows
