@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import os
 import sys
+from pathlib import Path
 
 import msgspec
 
@@ -88,6 +89,8 @@ def _ask_for_priority() -> None:
     process that waits for its turn is late without having much to do."""
     with contextlib.suppress(PermissionError, AttributeError):  # not root; no such thing on Windows
         os.setpriority(os.PRIO_PROCESS, 0, PRIORITY)
+    with contextlib.suppress(OSError):  # Linux may weigh sessions before the processes in them
+        Path("/proc/self/autogroup").write_text(str(PRIORITY))
 
 
 def main() -> None:
