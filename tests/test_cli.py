@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
 import socket
 import ssl
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -294,3 +297,39 @@ def test_a_stream_that_dies_is_no_server_to_measure(capsys: pytest.CaptureFixtur
 
     text = said(capsys)
     assert code == 3, text
+
+
+def test_hostile_names_reach_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    """A model's name with escape codes in it is shown without these."""
+    models = whole(b'{"object":"list","data":[{"id":"mini\\u001b[31m\\u001b]0;t\\u0007","object":"model"}]}')
+    with served(Answering({"/v1/models": models, "/v1/chat/completions": GOOD})) as url:
+        assert check(url) == 0
+
+    shown = capsys.readouterr()
+    assert "mini" in shown.out
+    assert "\x1b" not in shown.out + shown.err
+
+
+@pytest.mark.parametrize("redirection", [">&-", "0<&-", "2>&-"])
+def test_closed_streams_are_no_crash(redirection: str) -> None:
+    """A report to nobody is still a report."""
+    run = Path(__file__).parent / "data" / "run-format-1"
+    command = f"exec {shlex.quote(sys.executable)} -m headcount report {shlex.quote(str(run))} {redirection}"
+    done = subprocess.run(["sh", "-c", command], capture_output=True, timeout=60)
+
+    assert b"Traceback" not in done.stderr
+    assert done.returncode in (0, 5)
+
+
+def test_a_terminal_without_our_letters(tmp_path: Path) -> None:
+    """What it cannot show becomes ``?``; the answer is there."""
+    run = Path(__file__).parent / "data" / "run-format-1"
+    done = subprocess.run(
+        [sys.executable, "-m", "headcount", "report", str(run)],
+        capture_output=True,
+        timeout=60,
+        env=os.environ | {"PYTHONIOENCODING": "ascii"},
+    )
+
+    assert b"Traceback" not in done.stderr
+    assert done.stdout

@@ -24,7 +24,11 @@ from headcount.scenario import Scenario, encode_scenario, load_scenario, make_sc
         ("[search]\nheadroom = 1.5", "search.headroom must be a number below 1, not 1.5", "search.headroom"),
         ("[engine]\ninsecure = 'no'", "engine.insecure must be true or false, not 'no'", "engine.insecure"),
         ("[engine]\nkind = 'vlm'", "engine.kind 'vlm' is not known", "did you mean vllm?"),
-        ("[telemetry]\ninterval_s = 0", "telemetry.interval_s must be a number above 0, not 0", "telemetry.interval_s"),
+        (
+            "[telemetry]\ninterval_s = 0",
+            "telemetry.interval_s must be a number at least 0.1, not 0",
+            "telemetry.interval_s",
+        ),
         ("slo = 'chatt'", "slo 'chatt' is no preset", "chat"),
         ("[workload]\nkind = 'chta'", "workload.kind 'chta' is not known", "did you mean chat?"),
         ("[workload]\nkind = 3", "workload.kind must be a text, not 3", "chat"),

@@ -14,7 +14,7 @@ from headcount.analysis.fingerprint import changes
 from headcount.metrics import ttft_s
 from headcount.preflight import PROBE_TOKENS, Ready, probe, reach
 from headcount.records import EngineFacts, Reply, Request, RunFacts
-from headcount.report.format import seconds
+from headcount.report.format import clean, seconds
 from headcount.scenario import EngineOptions, Scenario, load_scenario
 from headcount.store import open_run
 from headcount.telemetry.sampler import Sampler, open_sources
@@ -50,10 +50,10 @@ async def _look(scenario: Scenario, api_key: str | None, earlier: RunFacts | Non
     finally:
         await ready.engine.close()
     lines = [*_facts_lines(ready.facts), *_reply_lines(reply, asked_at_s)]
-    lines += [f"note         {note}" for note in ready.notes]
+    lines += [f"note         {clean(note)}" for note in ready.notes]
     sampler = Sampler(open_sources(scenario.telemetry.gpu_metrics, ready.facts.address))
     lines += [f"gpu          {gpu.name}" for gpu in sampler.gpus]
-    lines += [f"gpu          {note}" for note in sampler.notes]
+    lines += [f"gpu          {clean(note)}" for note in sampler.notes]
     sampler.stop()
     if earlier is None:
         return lines, []
@@ -85,13 +85,13 @@ def _facts_lines(facts: EngineFacts) -> list[str]:
         ("quantization", facts.quantization),
         ("metrics", facts.metrics),
     ]
-    return [f"{name:<12} {'not told' if value is None else value}" for name, value in rows]
+    return [f"{name:<12} {'not told' if value is None else clean(str(value))}" for name, value in rows]
 
 
 def _reply_lines(reply: Reply, asked_at_s: float) -> list[str]:
     """What one small request showed."""
     if reply.error is not None:
-        return [f"answers      no: {reply.error}: {reply.error_text or ''}"]
+        return [f"answers      no: {reply.error}: {clean(reply.error_text or '')}"]
     request = Request(
         level=0,
         person=0,

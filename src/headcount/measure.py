@@ -146,7 +146,7 @@ class _Measurement:
             None if self._simulated else Sampler(open_sources(scenario.telemetry.gpu_metrics, ready.facts.address))
         )
         facts = self._run_facts(ready, settled, sampler.gpus if sampler else ())
-        writer, earlier, next_index, gone_s = self._folder(facts)
+        writer, facts, earlier, next_index, gone_s = self._folder(facts)
         origin_s = clock()() - gone_s
         session = Session(
             engine=ready.engine,
@@ -176,11 +176,11 @@ class _Measurement:
             writer.close()
         return Outcome(verdict, facts, writer.path, session.interrupted)
 
-    def _folder(self, facts: RunFacts) -> tuple[RunWriter, list[LevelSummary], int, float]:
-        """A new run folder, or the stored one with what it knows: its levels, the next index, the seconds gone."""
+    def _folder(self, facts: RunFacts) -> tuple[RunWriter, RunFacts, list[LevelSummary], int, float]:
+        """A new run folder, or the stored one with what it knows: its own facts, levels, next index, seconds gone."""
         if self._resume is None:
             writer = RunWriter.create(self._out, self._scenario.name, facts, encode_scenario(self._scenario))
-            return writer, [], 0, 0.0
+            return writer, facts, [], 0, 0.0
         writer, run = RunWriter.resume(self._resume)
         differing = changes(run.facts, facts)
         if differing:
@@ -193,7 +193,8 @@ class _Measurement:
         ends = [level.drained_at_s or level.stopped_at_s or level.began_at_s for level in levels]
         last_at_s = max([*ends, *(request.ended_at_s for request in run.requests())], default=0.0)
         earlier = summaries_of(run, parse_slo(run.facts.slo), finished_only=True)
-        return writer, earlier, max((level.index for level in levels), default=-1) + 1, last_at_s + 1.0
+        next_index = max((level.index for level in levels), default=-1) + 1
+        return writer, run.facts, earlier, next_index, last_at_s + 1.0
 
     def _fleet(self, session: Session, ready: Ready, origin_s: float) -> Fleet:
         scenario = self._scenario

@@ -15,6 +15,7 @@ from headcount.analysis.figures import imported_caution, judge_figures
 from headcount.analysis.summary import summarize
 from headcount.analysis.table import RequestTable
 from headcount.analysis.verdict import judge
+from headcount.errors import RunError, ScenarioError
 from headcount.records import Level, Sample
 from headcount.scenario import Scenario, parse_scenario
 from headcount.slo import Clause, parse_slo
@@ -27,7 +28,12 @@ _decode_figures = msgspec.json.Decoder(LevelSummary).decode
 
 def scenario_of(run: Run) -> Scenario:
     """The scenario as it was given."""
-    return parse_scenario(run.scenario_text, f"{run.path}/scenario.toml")
+    try:
+        return parse_scenario(run.scenario_text, f"{run.path}/scenario.toml")
+    except ScenarioError as error:
+        raise RunError(
+            error.message, "the run's scenario is damaged; its facts are not: see the other files"
+        ) from error
 
 
 def limits_of(scenario: Scenario) -> Limits:

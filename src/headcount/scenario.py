@@ -84,7 +84,7 @@ class SearchOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 class TelemetryOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """``[telemetry]``."""
 
-    interval_s: Seconds = 1.0
+    interval_s: Annotated[float, Meta(ge=0.1)] = 1.0
     """Time between two samples."""
     gpu_metrics: str | None = None
     """Address of a Prometheus exporter that tells of the server's GPUs."""

@@ -21,6 +21,7 @@ from headcount.analysis.table import RequestTable
 from headcount.analysis.verdict import judge
 from headcount.codec import decode_level, decode_request, decode_sample, encode_level, encode_sample
 from headcount.engine import Engine
+from headcount.errors import RunError
 from headcount.load.fleet import Fleet
 from headcount.records import Level, RunFacts, Sample
 from headcount.slo import Clause, Comfort
@@ -102,6 +103,8 @@ class Session:
         self._samples: list[Sample] = []
         self._current_index: int | None = None
         self._interrupted = asyncio.Event()
+        self._unwritten: RunError | None = None
+        """Why facts can no longer be written; ends the run."""
 
     # --- what others tell the session ---------------------------------------------------------
 
@@ -147,7 +150,9 @@ class Session:
             for task in upkeep:
                 task.cancel()
             await self._fleet.close()
-            self._writer.flush()
+        if self._unwritten is not None:
+            raise self._unwritten
+        self._writer.flush()
         return self.verdict()
 
     def verdict(self) -> Verdict:
@@ -230,7 +235,7 @@ class Session:
         """Watch a level until something ends it; says what."""
         finished = asyncio.ensure_future(self._fleet.finished())
         stop = asyncio.ensure_future(self._interrupted.wait())
-        look_s = min(max(1.0, level.spread_s / 4), plan.time_s)
+        look_s = max(0.05, min(max(1.0, level.spread_s / 4), plan.time_s))
         try:
             while True:
                 await asyncio.wait((finished, stop), timeout=look_s, return_when=asyncio.FIRST_COMPLETED)
@@ -292,7 +297,12 @@ class Session:
         """Facts reach the disk at least once a second."""
         while True:
             await asyncio.sleep(FLUSH_INTERVAL_S)
-            self._writer.flush()
+            try:
+                self._writer.flush()
+            except RunError as error:  # a full disk, for instance: what is not kept need not be measured
+                self._unwritten = error
+                self.interrupt()
+                return
 
     async def _watch_server(self) -> None:
         """The server's own gauges, once an interval."""

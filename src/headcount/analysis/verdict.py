@@ -63,7 +63,7 @@ def judge(
         cautions=(*_cautions(levels, complete, confirmations, limits, limit), *metrics_not_visible(engine)),
         trusted=trusted,
         complete=complete,
-        sentence=_sentence(limit, at_least, interval, recommended, trusted),
+        sentence=_sentence(limit, at_least, interval, recommended, trusted, confirmations),
         first_estimate_users=_first_estimate(trusted_levels),
         knee_users=_knee(trusted_levels),
         levels=levels,
@@ -172,13 +172,20 @@ def _surprises(levels: Sequence[LevelSummary], limit: int | None) -> list[Cautio
 
 
 def _sentence(
-    limit: int | None, at_least: bool, interval: tuple[float, float] | None, recommended: int | None, trusted: bool
+    limit: int | None,
+    at_least: bool,
+    interval: tuple[float, float] | None,
+    recommended: int | None,
+    trusted: bool,
+    held: int,
 ) -> str:
     if not trusted or limit is None:
         return "No level could be trusted, so there is no answer."
     if limit == 0:
         return "Not even one person is served well."
     people = "1 person" if limit == 1 else f"{limit} people"
+    if not held:
+        return f"Probably {people} can use this server at once, but no level was held long enough to be sure."
     if at_least:
         return f"At least {people} can use this server at once; more were not tried."
     between = ""

@@ -8,9 +8,11 @@ baseline, 2 scenario or flags, 3 server, 4 run folder, 5 not to be trusted, 6 be
 from __future__ import annotations
 
 import argparse
+import io
 import os
 import sys
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 from headcount.cli import checking, measuring, reading, watching
 from headcount.cli.arguments import say
@@ -23,6 +25,7 @@ INTERRUPTED = 130
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command line; gives the exit code."""
+    _open_standard_streams()
     options = _parser().parse_args(arguments)
     verb: Callable[[argparse.Namespace], int] = options.verb
     try:
@@ -30,7 +33,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except HeadcountError as error:
         if options.debug:
             raise
-        say(f"error: {error.message}")
+        say(f"error: {_printable(error.message)}")
         if error.hint:
             say(f"\nhint: {error.hint}")
         return error.exit_code
@@ -40,6 +43,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # whoever read our output has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+
+
+def _open_standard_streams() -> None:
+    """Streams that were closed lead nowhere; a terminal of another encoding shows ``?`` for what it cannot show."""
+    sys.stdin = sys.stdin or Path(os.devnull).open()  # noqa: SIM115 they live as long as the program
+    sys.stdout = sys.stdout or Path(os.devnull).open("w")  # noqa: SIM115
+    sys.stderr = sys.stderr or Path(os.devnull).open("w")  # noqa: SIM115
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
+
+
+def _printable(text: str) -> str:
+    """Without what a server may have put in to move a cursor or colour a terminal; line breaks stay."""
+    return "".join(c if c == "\n" or c.isprintable() else " " for c in text)
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -14,7 +14,10 @@ __all__ = [
     "add_answer",
     "add_key",
     "add_output",
+    "agreed",
     "api_key",
+    "ask",
+    "can_answer",
     "duration",
     "fraction",
     "positive",
@@ -30,6 +33,29 @@ LANGUAGES = ("en", "ko")
 def say(text: str) -> None:
     """Talk to the person; data goes to stdout."""
     print(text, file=sys.stderr)
+
+
+def can_answer() -> bool:
+    """Whether somebody sits before a terminal."""
+    return sys.stdin is not None and sys.stdin.isatty()
+
+
+def ask(question: str, usual: str) -> str | None:
+    """What the person answers, ``usual`` for just Enter; None for the end of input."""
+    say(question)
+    try:
+        return input().strip() or usual
+    except EOFError:
+        return None
+
+
+def agreed(plan: str, *, ask_first: bool) -> bool:
+    """Show the plan, and ask where that is wanted and somebody can answer."""
+    say(plan)
+    if not ask_first or not can_answer():
+        return True
+    answer = ask("Begin? [Y/n] ", "y")
+    return answer is not None and answer.lower() in ("y", "yes")
 
 
 def positive(text: str) -> int:

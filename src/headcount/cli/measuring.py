@@ -5,11 +5,22 @@ from __future__ import annotations
 import argparse
 import math
 import os
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from headcount.cli.arguments import Verbs, add_key, add_output, api_key, duration, fraction, positive, say
+from headcount.cli.arguments import (
+    Verbs,
+    add_key,
+    add_output,
+    agreed,
+    api_key,
+    ask,
+    can_answer,
+    duration,
+    fraction,
+    positive,
+    say,
+)
 from headcount.errors import ScenarioError
 
 if TYPE_CHECKING:
@@ -148,8 +159,8 @@ def _measure(scenario: Scenario, options: argparse.Namespace, verb: str, embedde
     if outcome is None:
         say("nothing was measured")
         return 0
-    write_report(options.format, outcome.verdict, outcome.facts, outcome.path, options.lang)
     page = save_html(outcome.verdict, outcome.facts, outcome.path, options.lang)
+    write_report(options.format, outcome.verdict, outcome.facts, outcome.path, options.lang)
     say(f"\nreport: {page}\nfacts:  {outcome.path}")
     return _exit_code(outcome, getattr(options, "require_users", None))
 
@@ -159,7 +170,8 @@ def _exit_code(outcome: Outcome, required: int | None) -> int:
         return INTERRUPTED
     if not outcome.verdict.trusted:
         return NOT_TRUSTED
-    if required is not None and (outcome.verdict.limit_users or 0) < required:
+    held = outcome.verdict.limit_users if outcome.verdict.confirmations else 0
+    if required is not None and (held or 0) < required:
         return BELOW_REQUIRED
     return 0
 
@@ -169,11 +181,7 @@ def _agreed(intent: Intent, options: argparse.Namespace) -> bool:
     from headcount.report.plan import plan_text
 
     about = (intent.scenario, intent.facts, intent.estimate_s, intent.notes, intent.simulated)
-    say(plan_text(*about, language=options.lang))
-    if options.yes or not sys.stdin.isatty() or intent.simulated:
-        return True
-    say("Begin? [Y/n] ")
-    return input().strip().lower() in ("", "y", "yes")
+    return agreed(plan_text(*about, language=options.lang), ask_first=not options.yes and not intent.simulated)
 
 
 def _scenario_from_flags(options: argparse.Namespace) -> Scenario:
@@ -228,10 +236,9 @@ def look_around() -> str:
     if len(found) == 1:
         return found[0].url
     lines = "\n".join(f"  {number}. {server.url}  {server.engine}" for number, server in enumerate(found, 1))
-    if not sys.stdin.isatty():
+    if not can_answer():
         raise ScenarioError(f"several model servers answer here:\n{lines}", "give the address of one of them")
-    say(f"Several model servers answer here:\n{lines}\nWhich one? [1] ")
-    answer = input().strip() or "1"
+    answer = ask(f"Several model servers answer here:\n{lines}\nWhich one? [1] ", "1") or "none"
     if not answer.isdigit() or not 1 <= int(answer) <= len(found):
         raise ScenarioError(f"{answer!r} is not one of them", "give a number of the list, or the address")
     return found[int(answer) - 1].url

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from headcount.cli.arguments import LANGUAGES, Verbs, add_key, api_key, say
+from headcount.cli.arguments import LANGUAGES, Verbs, add_key, agreed, api_key, say
 from headcount.errors import HeadcountError, RunError, ScenarioError
 
 if TYPE_CHECKING:
@@ -92,11 +92,7 @@ def _agreed(intent: Intent, baseline: RunFacts, options: argparse.Namespace) -> 
     for change in changes_of(baseline, intent):
         say(change)
     about = (intent.scenario, intent.facts, intent.estimate_s, intent.notes, intent.simulated)
-    say(plan_text(*about, language=options.lang))
-    if options.yes or not sys.stdin.isatty() or intent.simulated:
-        return True
-    say("Begin? [Y/n] ")
-    return input().strip().lower() in ("", "y", "yes")
+    return agreed(plan_text(*about, language=options.lang), ask_first=not options.yes and not intent.simulated)
 
 
 def _for_ci(told: Retest, options: argparse.Namespace) -> None:

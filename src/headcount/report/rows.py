@@ -75,7 +75,7 @@ def _row(repeats: list[LevelSummary]) -> Row:
         worst = worst_clause(level)
         return _strain(worst) if worst else 0.0
 
-    shown = max(deciding, key=strain)
+    shown = max(deciding, key=lambda level: (strain(level), level.n_requests))
     whole = shown.ttft_s.n == 0 and shown.e2e_s.n > 0
     return Row(
         users=shown.users,
