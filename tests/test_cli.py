@@ -310,6 +310,12 @@ def test_hostile_names_reach_no_terminal(capsys: pytest.CaptureFixture[str]) -> 
     assert "\x1b" not in shown.out + shown.err
 
 
+def test_an_address_for_the_simulated_engine(capsys: pytest.CaptureFixture[str]) -> None:
+    """Exit 2: nobody would be asked there."""
+    assert main(["find", "http://127.0.0.1:9", "--engine", "simulated", "--max-time", "1s"]) == 2
+    assert "has no address" in said(capsys)
+
+
 @pytest.mark.parametrize("redirection", [">&-", "0<&-", "2>&-"])
 def test_closed_streams_are_no_crash(redirection: str) -> None:
     """A report to nobody is still a report."""

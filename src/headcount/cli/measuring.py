@@ -116,6 +116,8 @@ def _as_flagged(scenario: Scenario, options: argparse.Namespace) -> Scenario:
     from headcount.workload import without_stages
 
     engine = scenario.engine
+    if engine.kind == "simulated" and options.url:
+        raise ScenarioError("the simulated engine has no address", f"leave out {options.url}, or name another engine")
     if engine.kind != "simulated":
         engine = msgspec.structs.replace(engine, url=options.url or engine.url or look_around())
     workload = without_stages(scenario.workload) if options.no_stages else scenario.workload
