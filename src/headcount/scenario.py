@@ -15,6 +15,7 @@ from headcount.errors import ScenarioError
 from headcount.slo import Comfort, parse_slo
 from headcount.workload import make_workload
 from headcount.workload.arrivals import ArrivalPlan, Closed, Open, Replayed
+from headcount.workload.bounds import MOST_USERS, MOST_WAIT_S
 from headcount.workload.table import fill, nearest
 
 __all__ = [
@@ -28,8 +29,10 @@ __all__ = [
     "parse_scenario",
 ]
 
-AtLeastOne = Annotated[int, Meta(ge=1)]
-Seconds = Annotated[float, Meta(gt=0)]
+AtLeastOne = Annotated[int, Meta(ge=1, le=1000)]
+People = Annotated[int, Meta(ge=1, le=MOST_USERS)]
+Seconds = Annotated[float, Meta(gt=0, le=MOST_WAIT_S)]
+SearchTime = Annotated[float, Meta(gt=0, le=30 * MOST_WAIT_S)]
 Share = Annotated[float, Meta(ge=0, lt=1)]
 
 
@@ -65,13 +68,13 @@ class EngineOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 class SearchOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """``[search]``."""
 
-    levels: tuple[AtLeastOne, ...] = ()
+    levels: tuple[People, ...] = ()
     """Fixed numbers of people instead of a search."""
-    max_users: AtLeastOne = 4096
+    max_users: People = 4096
     """No level has more people."""
-    max_time_s: Seconds = 3600.0
+    max_time_s: SearchTime = 3600.0
     """The whole search takes no longer."""
-    level_time_s: Seconds = 180.0
+    level_time_s: SearchTime = 180.0
     """One level takes no longer."""
     resolution: Annotated[float, Meta(gt=0, lt=1)] = 0.05
     """The limit is narrowed down to this share of itself, or to one person."""
@@ -84,7 +87,7 @@ class SearchOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 class TelemetryOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """``[telemetry]``."""
 
-    interval_s: Annotated[float, Meta(ge=0.1)] = 1.0
+    interval_s: Annotated[float, Meta(ge=0.1, le=3600)] = 1.0
     """Time between two samples."""
     gpu_metrics: str | None = None
     """Address of a Prometheus exporter that tells of the server's GPUs."""

@@ -6,6 +6,7 @@ A clause ``m_pQ <= b`` is judged as a proportion: the share of requests with m >
 
 from __future__ import annotations
 
+import math
 import re
 
 import msgspec
@@ -44,6 +45,19 @@ class Comfort(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     user_tokens_per_s: tuple[float, float] = (10.0, 5.0)
     """For streamed answers: the least speed that is comfortable, and slightly slow; people read about 5 tokens/s."""
 
+    def __post_init__(self) -> None:
+        for name, ends, words in (
+            ("whole_s", self.whole_s, "rise"),
+            ("ttft_s", self.ttft_s, "rise"),
+            ("user_tokens_per_s", self.user_tokens_per_s[::-1], "fall"),
+        ):
+            if not all(0 < end < math.inf for end in ends):
+                raise ValueError(f"{name} must be numbers above 0; write e.g. {name} = {list(getattr(USUAL, name))}")
+            if list(ends) != sorted(set(ends)):
+                raise ValueError(f"{name} must {words} from comfortable on; sort the numbers")
+
+
+USUAL = Comfort()
 
 PRESETS: dict[str, tuple[str, ...]] = {
     "chat": ("ttft_p95 <= 2 s", "tpot_p95 <= 0.1 s", "errors <= 1 %"),
@@ -54,8 +68,8 @@ PRESETS: dict[str, tuple[str, ...]] = {
 }
 """Every preset has a speed clause: a TTFT clause alone passes while decoding starves."""
 
-_LATENCY = re.compile(r"^\s*(\w+?)_p(\d{1,2}(?:\.\d+)?)\s*<=\s*([0-9.]+)\s*(ms|s)\s*$")
-_ERRORS = re.compile(r"^\s*errors\s*<=\s*([0-9.]+)\s*(%?)\s*$")
+_LATENCY = re.compile(r"^\s*(\w+?)_p(\d{1,2}(?:\.\d+)?)\s*<=\s*([0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*(ms|s)\s*$")
+_ERRORS = re.compile(r"^\s*errors\s*<=\s*([0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*(%?)\s*$")
 
 
 def parse_clause(text: str) -> Clause:
@@ -80,7 +94,10 @@ def parse_clause(text: str) -> Clause:
         )
     percentile, bound = float(found[2]), float(found[3]) / (1000.0 if found[4] == "ms" else 1.0)
     if not 0 < percentile < 100 or bound <= 0:
-        raise ScenarioError(f"slo clause {text!r}: percentile must lie in 1..99.9 and the bound above 0")
+        raise ScenarioError(
+            f"slo clause {text!r}: the percentile must lie between 0 and 100, and the bound above 0",
+            "write e.g. ttft_p95 <= 2 s",
+        )
     return Clause(found[1], percentile, bound, f"{found[1]}_p{percentile:g} <= {bound:g} s")
 
 
@@ -92,6 +109,11 @@ def parse_slo(given: tuple[str, ...] | list[str] | str) -> tuple[Clause, ...]:
     elif len(texts) == 1 and re.fullmatch(r"[a-z-]+", texts[0]):
         raise ScenarioError(
             f"slo {texts[0]!r} is no preset", f"presets: {', '.join(PRESETS)}; or clauses like ttft_p95<=2s"
+        )
+    if alone := [text for text in texts if text in PRESETS and len(texts) > 1]:
+        raise ScenarioError(
+            f"slo {alone[0]!r} is a preset and stands alone, but {len(texts)} were given",
+            f"keep one preset, or write out the clauses: {', '.join(PRESETS[alone[0]])}",
         )
     clauses = tuple(parse_clause(t) for t in texts)
     if not any(c.metric == "errors" for c in clauses):

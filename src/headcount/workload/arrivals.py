@@ -13,6 +13,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
+from headcount.workload.bounds import MOST_WAIT_S, Wait
 from headcount.workload.deal import Deal
 from headcount.workload.streams import random_stream
 
@@ -41,7 +42,8 @@ class Finite(_Plan, frozen=True, tag="finite"):
     """N people start together, hold their conversations and leave. Understates tokens/s: the end runs half empty."""
 
     conversations_each: (
-        Annotated[int, Meta(ge=1)] | Annotated[tuple[Annotated[int, Meta(ge=1)], ...], Meta(min_length=1)]
+        Annotated[int, Meta(ge=1, le=1_000_000)]
+        | Annotated[tuple[Annotated[int, Meta(ge=1, le=1_000_000)], ...], Meta(min_length=1)]
     ) = 1
     """Conversations of each person; a list gives them level by level, the last one for all further levels."""
 
@@ -54,12 +56,12 @@ class Finite(_Plan, frozen=True, tag="finite"):
 class Open(_Plan, frozen=True, tag="open"):
     """Conversations arrive at a rate, whatever the server does; a level is a rate."""
 
-    rates_per_s: tuple[Annotated[float, Meta(gt=0)], ...] = ()
+    rates_per_s: tuple[Annotated[float, Meta(ge=1e-6, le=1e5)], ...] = ()
     """New conversations per second, one level each; there is no search for a rate."""
-    gap_cv: Annotated[float, Meta(ge=0)] = 1.0
+    gap_cv: Annotated[float, Meta(ge=0, le=100)] = 1.0
     """Spread of the gaps, standard deviation over mean: 0 a metronome, 1 Poisson, above 1 bursty. Gaps are
     gamma-distributed; the ``burstiness`` of vLLM's benchmark is 1 / gap_cv**2."""
-    burst_size: Annotated[int, Meta(ge=1)] = 1
+    burst_size: Annotated[int, Meta(ge=1, le=100_000)] = 1
     """So many conversations at the same instant, as often less."""
 
 
@@ -68,9 +70,9 @@ class Synchronised(_Plan, frozen=True, tag="synchronised"):
 
     share: Annotated[float, Meta(gt=0, le=1)] = 0.5
     """The share of people who wait for the next window after each pause; the others go on as they like."""
-    every_s: Annotated[float, Meta(gt=0)] = 60.0
+    every_s: Annotated[float, Meta(ge=0.001, le=MOST_WAIT_S)] = 60.0
     """From one window's beginning to the next one's."""
-    window_s: Annotated[float, Meta(ge=0)] = 2.0
+    window_s: Wait = 2.0
 
     def __post_init__(self) -> None:
         if self.window_s > self.every_s:
@@ -80,7 +82,7 @@ class Synchronised(_Plan, frozen=True, tag="synchronised"):
 class Replayed(_Plan, frozen=True, tag="trace"):
     """Conversations arrive when they did in the trace that the workload replays."""
 
-    speed: Annotated[float, Meta(gt=0)] = 1.0
+    speed: Annotated[float, Meta(ge=1e-6, le=1e6)] = 1.0
     """2: in half the time, at twice the rate."""
 
 

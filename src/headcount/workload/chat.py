@@ -15,16 +15,35 @@ from msgspec import Meta
 
 from headcount.records import Conversation, Stage, Turn
 from headcount.workload import Expected
+from headcount.workload.bounds import (
+    MOST_OUTPUT_TOKENS,
+    MOST_PROMPT_TOKENS,
+    MOST_TURNS,
+    MOST_USERS,
+    MOST_WAIT_S,
+    RatePerS,
+    TokenCost,
+    Weight,
+)
 from headcount.workload.deal import Deal
-from headcount.workload.spread import Spread, check, draw, draw_count, mean, mean_count
+from headcount.workload.spread import Spread, check, draw, draw_count, mean, mean_count, quantile
 from headcount.workload.streams import number_of, random_stream
 from headcount.workload.table import nearest
 from headcount.workload.text import LANGUAGES, Language, opening, write
 
 __all__ = ["Chat", "StageOptions"]
 
-PEOPLE_MAX = 2**20
-"""People of one level have numbers below this; conversation numbers lie above it in the opening's number."""
+WITHIN: dict[str, tuple[float, float]] = {
+    "turns": (1, MOST_TURNS),
+    "prompt_tokens": (1, MOST_PROMPT_TOKENS),
+    "first_prompt_tokens": (1, MOST_PROMPT_TOKENS),
+    "output_tokens": (1, MOST_OUTPUT_TOKENS),
+    "think_s": (0, MOST_WAIT_S),
+    "cancel_after_s": (0, MOST_WAIT_S),
+}
+"""Between which every draw of an option must lie."""
+USUALLY = 0.99
+"""The share of conversations that the bound on turns times tokens is about."""
 
 
 class StageOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -39,7 +58,7 @@ class StageOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     """After the answer instead of before the question is sent."""
 
     def __post_init__(self) -> None:
-        check("delay_s", self.delay_s)
+        check("delay_s", self.delay_s, 0, MOST_WAIT_S)
         if self.url and not self.url.startswith(("http://", "https://")):
             raise ValueError(f"url {self.url!r} is no address; write http://host/path")
 
@@ -61,29 +80,35 @@ class Chat(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     """The most tokens asked for in each answer."""
     think_s: Spread = (0.3, 1.0)
     """Pause after every answer, the last of a conversation included."""
-    reading_tokens_per_s: Annotated[float, Meta(gt=0)] | None = None
+    reading_tokens_per_s: RatePerS | None = None
     """How fast answers are read before the pause begins; people read about 5 tokens a second. None: not waited for."""
-    typing_tokens_per_s: Annotated[float, Meta(gt=0)] | None = None
+    typing_tokens_per_s: RatePerS | None = None
     """How fast the next turn is typed after the pause. None: at once."""
     cancel_after_s: Spread | None = None
     """When the person gives up on an unfinished answer: the next key comes. None: never."""
     stages: tuple[StageOptions, ...] = ()
     """Steps outside the model in every turn, in this order."""
-    languages: str | dict[str, Annotated[float, Meta(ge=0)]] = "english"
+    languages: str | dict[str, Weight] = "english"
     """``english``, ``korean``, or the weight of each; every person speaks one."""
     system: str = ""
     """A system prompt that all these people share."""
-    system_tokens: Annotated[int, Meta(ge=0)] = 0
+    system_tokens: Annotated[int, Meta(ge=0, le=MOST_PROMPT_TOKENS)] = 0
     """Instead of ``system``: a made-up system prompt of this length, shared by all these people."""
-    tokens_per_word: dict[str, Annotated[float, Meta(gt=0)]] = {}
+    tokens_per_word: dict[str, TokenCost] = {}
     """What a word costs, by language; calibrated before measuring unless it is given here."""
     ask_long: bool = True
     """Whether each turn asks for a long answer, so that answers do not end early by accident."""
 
     def __post_init__(self) -> None:
-        for name in ("turns", "prompt_tokens", "first_prompt_tokens", "output_tokens", "think_s", "cancel_after_s"):
+        for name, (least, most) in WITHIN.items():
             if getattr(self, name) is not None:
-                check(name, getattr(self, name))
+                check(name, getattr(self, name), least, most)
+        together = quantile(self.turns, USUALLY) * quantile(self.prompt_tokens, USUALLY)
+        if together > MOST_PROMPT_TOKENS:
+            raise ValueError(
+                f"turns times prompt_tokens can reach {together:g} tokens in one conversation, which is above "
+                f"{MOST_PROMPT_TOKENS:g}; lower one of them"
+            )
         for language in (*self._language_weights(), *(key.partition("@")[0] for key in self.tokens_per_word)):
             if language not in LANGUAGES:
                 raise ValueError(f"language {language!r} is not known; {nearest(language, list(LANGUAGES))}")
@@ -99,7 +124,7 @@ class Chat(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         number = 0
         while True:
             names = (self.seed, stream, self.persona, person, number)
-            begin = opening(LANGUAGES[language], number * PEOPLE_MAX + person, offset)
+            begin = opening(LANGUAGES[language], number * MOST_USERS + person, offset)
             yield self._conversation(names, language, begin)
             number += 1
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import math
 from collections.abc import Iterator
 from typing import Annotated
 
@@ -12,6 +11,7 @@ from msgspec import Meta
 
 from headcount.records import Conversation
 from headcount.workload import Expected, Workload, make_persona
+from headcount.workload.bounds import TokenCost, Weight
 from headcount.workload.deal import Deal
 
 __all__ = ["Mix"]
@@ -28,16 +28,16 @@ class Mix(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True,
     personas: Annotated[dict[str, dict[str, object]], Meta(min_length=1)]
     """By name: ``weight`` (1 where missing), ``kind`` (the name itself where that is a ready persona, else ``chat``)
     and the options of that kind."""
-    languages: str | dict[str, Annotated[float, Meta(ge=0)]] = ""
+    languages: str | dict[str, Weight] = ""
     """For all personas that do not say themselves."""
-    tokens_per_word: dict[str, Annotated[float, Meta(gt=0)]] = {}
+    tokens_per_word: dict[str, TokenCost] = {}
     """For all personas that do not say themselves."""
 
     def __post_init__(self) -> None:
         for name, table in self.personas.items():
             weight = table.get("weight", 1.0)
-            if not isinstance(weight, int | float) or isinstance(weight, bool) or not 0 <= weight < math.inf:
-                raise ValueError(f"personas.{name}.weight must be a number at least 0; write e.g. weight = 2")
+            if not isinstance(weight, int | float) or isinstance(weight, bool) or not 0 <= weight <= 1e9:
+                raise ValueError(f"personas.{name}.weight must be a number from 0 to 1e9; write e.g. weight = 2")
         if not any(table.get("weight", 1.0) for table in self.personas.values()):
             raise ValueError("no persona has a weight above 0; give at least one of them a weight")
         _ = self.workloads  # a mistake in a persona shows here, not when the first person speaks

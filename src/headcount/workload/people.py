@@ -11,11 +11,11 @@ from msgspec import Meta
 from headcount.errors import ScenarioError
 from headcount.records import Conversation
 from headcount.workload import Expected, Workload
+from headcount.workload.bounds import Weight
 from headcount.workload.deal import Deal
 
 __all__ = ["Assigned", "People"]
 
-Weight = Annotated[float, Meta(ge=0)]
 Share = Annotated[float, Meta(ge=0, le=1)]
 
 
@@ -28,7 +28,7 @@ class People(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """One model, several in equal shares, or the weight of each; empty: the engine's own."""
     adapters: str | tuple[str, ...] | dict[str, Weight] = ()
     """LoRA adapters in equal shares, or the weight of each; ``"all"``: those the server has."""
-    adapter_zipf: Annotated[float, Meta(gt=0)] | None = None
+    adapter_zipf: Annotated[float, Meta(gt=0, le=100)] | None = None
     """The k-th adapter of the list gets the weight k**-adapter_zipf: a few popular ones and a long tail."""
     adapter_share: Share = 1.0
     """The share of people who use an adapter at all; the others use the base model."""

@@ -12,6 +12,7 @@ from msgspec import Meta
 
 from headcount.records import Conversation, Turn
 from headcount.workload import Expected
+from headcount.workload.bounds import MOST_OUTPUT_TOKENS, MOST_TURNS, MOST_WAIT_S
 from headcount.workload.rows import Rows, Spoken, read_conversations
 from headcount.workload.spread import Spread, check, draw, draw_count, mean, mean_count
 from headcount.workload.streams import number_of, random_stream
@@ -36,13 +37,13 @@ class Recorded(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """JSON lines or a JSON list (``messages``, ``conversations``, ``prompt``), else one prompt a line."""
     strict: bool = False
     """Whether a row that cannot be used is an error instead of left out and counted."""
-    rows: Annotated[int, Meta(ge=1)] = 100_000
+    rows: Annotated[int, Meta(ge=1, le=10_000_000)] = 100_000
     """No more rows are read."""
-    turns_max: Annotated[int, Meta(ge=1)] = 20
+    turns_max: Annotated[int, Meta(ge=1, le=MOST_TURNS)] = 20
     """Longer conversations end here."""
     output_tokens: Spread | None = None
     """The most tokens asked for in each answer; None: about as many as the recorded answer had, else 500."""
-    output_tokens_max: Annotated[int, Meta(ge=1)] = 2000
+    output_tokens_max: Annotated[int, Meta(ge=1, le=MOST_OUTPUT_TOKENS)] = 2000
     """Never more than this, however long the recorded answer was."""
     think_s: Spread = (2.0, 10.0)
     """Pause after every answer."""
@@ -51,9 +52,9 @@ class Recorded(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     server's prefix cache."""
 
     def __post_init__(self) -> None:
-        for name in ("output_tokens", "think_s"):
-            if getattr(self, name) is not None:
-                check(name, getattr(self, name))
+        check("think_s", self.think_s, 0, MOST_WAIT_S)
+        if self.output_tokens is not None:
+            check("output_tokens", self.output_tokens, 1, MOST_OUTPUT_TOKENS)
 
     def conversations(self, person: int, stream: str) -> Iterator[Conversation]:
         """The recorded conversations in their order, from a place of this person's own on, again from the front at

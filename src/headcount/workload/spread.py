@@ -32,12 +32,15 @@ __all__ = [
 _STANDARD = NormalDist()
 _GRID = tuple((i + 0.5) / 2000 for i in range(2000))
 
-Positive = Annotated[float, Meta(ge=0)]
+Amount = Annotated[float, Meta(ge=0, le=1e9)]
+
+_GREATEST_SHARE = 1 - 2**-53
+"""The greatest number that ``random()`` gives."""
 
 
 class _Bounded(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind"):
-    min: Positive = 0.0
-    max: Positive = math.inf
+    min: Annotated[float, Meta(ge=0)] = 0.0
+    max: Annotated[float, Meta(ge=0)] = math.inf
 
     def __post_init__(self) -> None:
         if self.min > self.max:
@@ -51,8 +54,8 @@ class _Bounded(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 class Uniform(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind", tag="uniform"):
     """Every value between ``low`` and ``high``, both included, equally often. ``[low, high]`` is short for it."""
 
-    low: Positive
-    high: Positive
+    low: Amount
+    high: Amount
 
     def __post_init__(self) -> None:
         if self.low > self.high:
@@ -62,38 +65,47 @@ class Uniform(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field
 class Normal(_Bounded, frozen=True, tag="normal"):
     """A bell of this mean and standard deviation, clipped to ``min`` and ``max``."""
 
-    mean: Positive
-    sd: Positive
+    mean: Amount
+    sd: Amount
 
 
 class Lognormal(_Bounded, frozen=True, tag="lognormal"):
     """Many small and a few very large values: exp of a normal with this median; ``sigma`` of the logarithm."""
 
-    median: Annotated[float, Meta(gt=0)]
-    sigma: Positive
+    median: Annotated[float, Meta(gt=0, le=1e9)]
+    sigma: Annotated[float, Meta(ge=0, le=10)]
 
 
 class Quantiles(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind", tag="quantiles"):
     """Measured quantiles at equal steps from the smallest to the largest value, straight lines between them."""
 
-    values: Annotated[tuple[Positive, ...], Meta(min_length=2)]
+    values: Annotated[tuple[Amount, ...], Meta(min_length=2)]
 
     def __post_init__(self) -> None:
         if list(self.values) != sorted(self.values):
             raise ValueError("values must go from the smallest to the largest; sort them")
 
 
-Pair = Annotated[tuple[Positive, ...], Meta(min_length=2, max_length=2)]
-# not tuple[Positive, Positive]: beside a bounded float in one union msgspec 0.23 reads beyond its memory
+Pair = Annotated[tuple[Amount, ...], Meta(min_length=2, max_length=2)]
+# not tuple[Amount, Amount]: beside a bounded float in one union msgspec 0.23 reads beyond its memory
 
-Spread = Positive | Pair | Uniform | Normal | Lognormal | Quantiles
+Spread = Amount | Pair | Uniform | Normal | Lognormal | Quantiles
 """In a scenario: ``500``, ``[30, 250]`` or ``{ kind = "lognormal", median = 120, sigma = 0.8, max = 4000 }``."""
 
 
-def check(name: str, spread: Spread) -> None:
-    """``ValueError`` when a pair falls; the Structs check themselves."""
+def check(name: str, spread: Spread, least: float = 0.0, most: float = math.inf) -> None:
+    """``ValueError`` when a pair falls, or when a draw could lie outside ``least`` .. ``most``; the Structs check
+    themselves. The lower tail of a bell is clipped, not refused: nobody names its end."""
     if isinstance(spread, tuple) and spread[0] > spread[1]:
         raise ValueError(f"{name} = [{spread[0]:g}, {spread[1]:g}] falls; swap the numbers")
+    lowest = spread.max if isinstance(spread, Normal | Lognormal) else quantile(spread, 0.0)
+    if lowest < least:
+        raise ValueError(f"{name} can be {lowest:g}, which is below {least:g}; raise it")
+    greatest = quantile(spread, _GREATEST_SHARE)
+    if greatest > most:
+        capped = isinstance(spread, Normal | Lognormal) and math.isinf(spread.max)
+        remedy = f"give it max = {most:g} or less" if capped else "lower it"
+        raise ValueError(f"{name} can reach {greatest:g}, which is above {most:g}; {remedy}")
 
 
 def quantile(spread: Spread, share: float) -> float:

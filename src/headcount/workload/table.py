@@ -104,11 +104,11 @@ def _explained(text: str, kind: Any, table: Mapping[str, object], at: str, other
 
 def _limit(text: str) -> str:
     """``>= 1`` and its kin in words."""
-    text = text.strip().replace(".0", "")
-    for sign, words in ((">=", "at least"), ("<=", "at most"), (">", "above"), ("<", "below")):
-        if text.startswith(sign):
-            return f" {words} {text.removeprefix(sign).strip()}"
-    return f" {text}" if text else ""
+    sign, _, number = text.strip().partition(" ")
+    words = {">=": "at least", "<=": "at most", ">": "above", "<": "below"}.get(sign)
+    if words is None:
+        return f" {text.strip()}" if text.strip() else ""
+    return f" {words} {float(number):.15g}"
 
 
 def _nearest_key(given: str, kind: Any, inner: str, at: str, others: list[str]) -> str:

@@ -13,6 +13,7 @@ from msgspec import Meta
 
 from headcount.records import Conversation, Turn
 from headcount.workload import Expected
+from headcount.workload.bounds import MOST_OUTPUT_TOKENS, MOST_PROMPT_TOKENS, MOST_WAIT_S, TokenCost
 from headcount.workload.rows import BLOCK_TOKENS, Rows, TraceRow, read_trace
 from headcount.workload.spread import Spread, check, draw, mean
 from headcount.workload.streams import number_of, random_stream
@@ -35,21 +36,21 @@ class Trace(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """Azure's LLM inference CSV, BurstGPT's CSV, Mooncake's JSON lines, or our own."""
     strict: bool = False
     """Whether a row that cannot be used is an error instead of left out and counted."""
-    rows: Annotated[int, Meta(ge=1)] = 100_000
+    rows: Annotated[int, Meta(ge=1, le=10_000_000)] = 100_000
     """No more rows are read."""
-    prompt_tokens_max: Annotated[int, Meta(ge=1)] = 1_000_000
+    prompt_tokens_max: Annotated[int, Meta(ge=1, le=MOST_PROMPT_TOKENS)] = 1_000_000
     """Longer prompts are cut to this."""
-    output_tokens_max: Annotated[int, Meta(ge=1)] = 1_000_000
+    output_tokens_max: Annotated[int, Meta(ge=1, le=MOST_OUTPUT_TOKENS)] = 1_000_000
     """Longer answers are cut to this."""
     think_s: Spread = 0.0
     """Pause after every answer, where the trace is used for lengths alone by people of a closed loop."""
     language: str = "english"
     """Of the made-up text."""
-    tokens_per_word: dict[str, Annotated[float, Meta(gt=0)]] = {}
+    tokens_per_word: dict[str, TokenCost] = {}
     """What a word costs, by language; calibrated before measuring unless it is given here."""
 
     def __post_init__(self) -> None:
-        check("think_s", self.think_s)
+        check("think_s", self.think_s, 0, MOST_WAIT_S)
         if self.language not in LANGUAGES:
             raise ValueError(f"language {self.language!r} is not known; known: {', '.join(LANGUAGES)}")
 
