@@ -9,6 +9,7 @@
 #include <string.h>
 
 #define SUCCESS 0
+#define INVALID_ARGUMENT 2
 #define NOT_SUPPORTED 3
 #define NOT_FOUND 6
 #define INSUFFICIENT_SIZE 7
@@ -109,6 +110,25 @@ int nvmlDeviceGetPowerUsage(Device *gpu, uint *mw) { return uint_number(gpu, "po
 int nvmlDeviceGetEnforcedPowerLimit(Device *gpu, uint *mw) { return uint_number(gpu, "enforced_limit_mw", mw); }
 int nvmlDeviceGetPowerManagementLimit(Device *gpu, uint *mw) { return uint_number(gpu, "limit_mw", mw); }
 int nvmlDeviceGetPowerManagementDefaultLimit(Device *gpu, uint *mw) { return uint_number(gpu, "default_limit_mw", mw); }
+int nvmlDeviceGetPowerManagementLimitConstraints(Device *gpu, uint *least_mw, uint *most_mw) {
+    int status = uint_number(gpu, "least_limit_mw", least_mw);
+    return status == SUCCESS ? uint_number(gpu, "most_limit_mw", most_mw) : status;
+}
+/* Written into the file, where the last line with a key counts. "0 set_refused 4": refused with that code. */
+int nvmlDeviceSetPowerManagementLimit(Device *gpu, uint mw) {
+    uint code = SUCCESS, least = 0, most = ~0u;
+    FILE *file;
+    uint_number(gpu, "set_refused", &code);
+    if (code != SUCCESS) return (int)code;
+    uint_number(gpu, "least_limit_mw", &least);
+    uint_number(gpu, "most_limit_mw", &most);
+    if (mw < least || mw > most) return INVALID_ARGUMENT;
+    file = fopen(getenv("NVML_STANDIN"), "a");
+    if (!file) return NOT_SUPPORTED;
+    fprintf(file, "%s limit_mw %u\n", gpu->name, mw);
+    fclose(file);
+    return SUCCESS;
+}
 int nvmlDeviceGetTotalEnergyConsumption(Device *gpu, ulong64 *mj) { return number(gpu, "energy_mj", mj); }
 int nvmlDeviceGetTemperature(Device *gpu, int sensor, uint *c) { (void)sensor; return uint_number(gpu, "temperature", c); }
 int nvmlDeviceGetTemperatureThreshold(Device *gpu, int which, uint *c) {
