@@ -239,6 +239,9 @@ class Level(msgspec.Struct, frozen=True, omit_defaults=True):
     users: int
     began_at_s: float
     condition: str = ""
+    words: str = ""
+    """Levels of the same name say the same words, whatever their index; what stands after a bar in it changes first
+    sentences alone. Empty: words of its own."""
     purpose: str = "measure"
     """``probe``, ``bracket``, ``refine``, ``confirm``, ``burst``, ``fixed`` …"""
     rate_per_s: float | None = None

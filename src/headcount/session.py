@@ -82,8 +82,13 @@ class Session:
         arrivals: ArrivalPlan = CLOSED,
         earlier: Sequence[LevelSummary] = (),
         next_index: int = 0,
+        condition: str = "",
+        shares_server: bool = False,
     ) -> None:
+        """``condition`` names the levels of one of several sessions that share a run folder, whose people say the same
+        words; ``shares_server``: but for their first sentences, which another of them would find in its cache."""
         self._engine = engine
+        self._fleet_of = fleet_of
         self._fleet = fleet_of(self)
         self._writer = writer
         self._about = about
@@ -98,6 +103,10 @@ class Session:
         self._arrivals = arrivals
         self._summaries = list(earlier)
         self._next_index = next_index
+        self._condition = condition
+        self._shares_server = shares_server
+        self._upkeep: list[asyncio.Future[None]] = []
+        self._was_closed = False
         self._now = clock()
         self._table = RequestTable(slo)
         self._samples: list[Sample] = []
@@ -135,25 +144,56 @@ class Session:
 
     async def measure(self) -> Verdict:
         """Hold level after level until the search is done, the time is up, or somebody interrupts."""
-        upkeep = [asyncio.ensure_future(self._flush()), asyncio.ensure_future(self._watch_server())]
         try:
-            await self._fleet.open()
-            while not self.interrupted and not self._fleet.lost:
-                plan = self._next_plan()
-                if plan is None:
-                    break
-                summary = await self._hold(plan)
-                self._summaries.append(summary)
-                if CLIENT_LATE & {caution.code for caution in summary.cautions} and self._client_was_busy():
-                    await self._fleet.grow()
+            await self.open()
+            while not self.interrupted and await self.step() is not None:
+                pass
         finally:
-            for task in upkeep:
-                task.cancel()
-            await self._fleet.close()
+            await self.close()
+        return self.verdict()
+
+    async def open(self) -> None:
+        """Get everything ready to hold levels; after ``close`` once more, with as many load processes as before."""
+        processes = self._fleet.processes
+        if self._was_closed:
+            self._fleet = self._fleet_of(self)
+        self._upkeep = [asyncio.ensure_future(self._flush()), asyncio.ensure_future(self._watch_server())]
+        await self._fleet.open()
+        while self._fleet.processes < processes and await self._fleet.grow():
+            pass
+
+    async def step(self, index: int | None = None) -> LevelSummary | None:
+        """Hold the next level; None when there is none to hold. One of several sessions that share a run folder is told
+        the level's ``index``."""
+        plan = None if self._fleet.lost else self._next_plan()
+        if plan is None:
+            return None
+        self._next_index = self._next_index if index is None else index
+        summary = await self._hold(plan)
+        self._summaries.append(summary)
+        if CLIENT_LATE & {caution.code for caution in summary.cautions} and self._client_was_busy():
+            await self._fleet.grow()
+        return summary
+
+    async def close(self) -> None:
+        """End the load processes; every fact is on disk then. Raises ``RunError`` when facts could not be written."""
+        for task in self._upkeep:
+            task.cancel()
+        self._upkeep, self._was_closed = [], True
+        await self._fleet.close()
         if self._unwritten is not None:
             raise self._unwritten
         self._writer.flush()
-        return self.verdict()
+
+    @property
+    def done(self) -> bool:
+        """Whether there is no level left to hold."""
+        return bool(self._fleet.lost) or self._next_plan() is None
+
+    @property
+    def held(self) -> int:
+        """How many levels there were so far."""
+        return len(self._summaries)
 
     def verdict(self) -> Verdict:
         """What is known so far."""
@@ -191,17 +231,28 @@ class Session:
         """The level of a plan, as if it began now."""
         arrivals, position = self._arrivals, len(self._summaries)
         together = plan.purpose == "burst" or not isinstance(arrivals, Closed | Synchronised)
+        rate_per_s = self._rates_per_s()[position] if isinstance(arrivals, Open) else None
         return Level(
             index=self._next_index,
             users=plan.users,
             began_at_s=self._at_s(),
+            condition=self._condition,
+            words=self._words(plan.users, rate_per_s),
             purpose=plan.purpose,
             arrivals=str(arrivals.__struct_config__.tag),
-            rate_per_s=self._rates_per_s()[position] if isinstance(arrivals, Open) else None,
+            rate_per_s=rate_per_s,
             spread_s=0.0 if together else self._turn_cycle_s(plan.users),
             conversations_each=_conversations_each(arrivals, position),
             processes=self._fleet.processes,
         )
+
+    def _words(self, users: int, rate_per_s: float | None) -> str:
+        """What the level's words are called: those of the same visit to the same load under other conditions."""
+        if not self._condition:
+            return ""
+        visits = sum(summary.users == users for summary in self._summaries)
+        load = f"{users} people" if rate_per_s is None else f"{rate_per_s:g} a second"
+        return f"{load}, visit {visits + 1}" + (f"|{self._condition}" if self._shares_server else "")
 
     async def _hold(self, plan: Plan) -> LevelSummary:
         """One level: prepare, begin, watch until it is decided or its time is up, cut, drain, judge."""

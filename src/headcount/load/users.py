@@ -25,6 +25,7 @@ from headcount.workload.arrivals import (
     press_instants,
     recorded_instants,
 )
+from headcount.workload.streams import words_of
 
 __all__ = ["Crowd"]
 
@@ -57,8 +58,8 @@ class Crowd:
         self._process = process
         self._arrivals = arrivals
         self._origin_s = self._began_at_s = origin_s
-        self._stream = f"level {level.index}"
-        """Names the random numbers, so that a repeated level says new words."""
+        self._stream = level.words or f"level {level.index}"
+        """Names the random numbers, so that a repeated level says new words, but for those that are to say the same."""
         self._conversations: dict[int, Iterator[Conversation]] = {}
         """Of everybody in the closed loop, the first one drawn."""
         self._talker = Talker(engine, level.index, emit, origin_s=origin_s, context_tokens=context_tokens)
@@ -140,7 +141,7 @@ class Crowd:
         """When a person presses enter who is ready at a given instant; None for one who waits for nobody."""
         if not isinstance(self._arrivals, Synchronised):
             return None
-        instants = press_instants(self._arrivals, person, self._seed, self._stream)
+        instants = press_instants(self._arrivals, person, self._seed, words_of(self._stream))
         if instants is None:
             return None
         coming = (self._began_at_s + instant_s for instant_s in instants)
@@ -157,7 +158,7 @@ class Crowd:
         if rate_per_s is None:
             return None
         plan = arrivals if isinstance(arrivals, Open) else Open()
-        return arrival_instants(plan, rate_per_s, self._seed, self._stream)
+        return arrival_instants(plan, rate_per_s, self._seed, words_of(self._stream))
 
     async def _receive(self, instants: Iterator[float]) -> None:
         """Conversations arrive, each by a new person, whatever the server does."""

@@ -27,7 +27,7 @@ from headcount.workload.bounds import (
 )
 from headcount.workload.deal import Deal
 from headcount.workload.spread import Spread, check, draw, draw_count, mean, mean_count, quantile
-from headcount.workload.streams import number_of, random_stream
+from headcount.workload.streams import number_of, random_stream, words_of
 from headcount.workload.table import nearest
 from headcount.workload.text import LANGUAGES, Language, opening, write
 
@@ -123,7 +123,7 @@ class Chat(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         offset = number_of(self.seed, stream, self.persona, "openings")
         number = 0
         while True:
-            names = (self.seed, stream, self.persona, person, number)
+            names = (self.seed, words_of(stream), self.persona, person, number)
             begin = opening(LANGUAGES[language], number * MOST_USERS + person, offset)
             yield self._conversation(names, language, begin)
             number += 1

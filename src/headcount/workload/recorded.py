@@ -15,7 +15,7 @@ from headcount.workload import Expected
 from headcount.workload.bounds import MOST_OUTPUT_TOKENS, MOST_TURNS, MOST_WAIT_S
 from headcount.workload.rows import Rows, Spoken, read_conversations
 from headcount.workload.spread import Spread, check, draw, draw_count, mean, mean_count
-from headcount.workload.streams import number_of, random_stream
+from headcount.workload.streams import number_of, random_stream, words_of
 from headcount.workload.text import LANGUAGES, language_of, opening
 
 __all__ = ["Recorded"]
@@ -59,15 +59,15 @@ class Recorded(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     def conversations(self, person: int, stream: str) -> Iterator[Conversation]:
         """The recorded conversations in their order, from a place of this person's own on, again from the front at
         the end. Raises ``ScenarioError`` when the file cannot be read."""
-        spoken = self._data.good
-        start = int((random_stream(self.seed, stream, "start").random() + person * GOLDEN) % 1.0 * len(spoken))
+        spoken, words = self._data.good, words_of(stream)
+        start = int((random_stream(self.seed, words, "start").random() + person * GOLDEN) % 1.0 * len(spoken))
         offset = number_of(self.seed, stream, self.persona, "openings")
         number = 0
         while True:
             said = spoken[(start + number) % len(spoken)]
             language = language_of(said.turns[0][0])
             begin = opening(LANGUAGES[language], number * 2**20 + person, offset) if self.fresh else ""
-            yield self._conversation(said, language, begin, (self.seed, stream, self.persona, person, number))
+            yield self._conversation(said, language, begin, (self.seed, words, self.persona, person, number))
             number += 1
 
     def expected(self) -> Expected:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import random
 
-__all__ = ["number_of", "random_stream"]
+__all__ = ["number_of", "random_stream", "words_of"]
 
 
 def number_of(*names: str | int) -> int:
@@ -21,3 +21,13 @@ def number_of(*names: str | int) -> int:
 def random_stream(*names: str | int) -> random.Random:
     """The random numbers that belong to these names: always the same ones."""
     return random.Random(number_of(*names))
+
+
+def words_of(stream: str) -> str:
+    """The part of a level's stream that lengths, pauses and words belong to. What stands after a bar belongs to the
+    first sentences alone: people who say the same again are not found in a server's prefix cache.
+
+    >>> words_of("8 people, visit 1|whole answers")
+    '8 people, visit 1'
+    """
+    return stream.partition("|")[0]

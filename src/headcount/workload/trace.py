@@ -16,7 +16,7 @@ from headcount.workload import Expected
 from headcount.workload.bounds import MOST_OUTPUT_TOKENS, MOST_PROMPT_TOKENS, MOST_WAIT_S, TokenCost
 from headcount.workload.rows import BLOCK_TOKENS, Rows, TraceRow, read_trace
 from headcount.workload.spread import Spread, check, draw, mean
-from headcount.workload.streams import number_of, random_stream
+from headcount.workload.streams import number_of, random_stream, words_of
 from headcount.workload.text import LANGUAGES, opening, write
 
 __all__ = ["Trace"]
@@ -59,12 +59,12 @@ class Trace(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
         Raises ``ScenarioError`` when the file cannot be read.
         """
-        rows = self._data.good
+        rows, words = self._data.good, words_of(stream)
         offset = number_of(self.seed, stream, self.persona, "openings")
-        pauses = random_stream(self.seed, stream, self.persona, person, "pauses")
+        pauses = random_stream(self.seed, words, self.persona, person, "pauses")
         for number in itertools.count():
             row = rows[(person + number * STRIDE) % len(rows)]
-            text, planned_tokens = self._text(row, number * 2**20 + person, offset, stream)
+            text, planned_tokens = self._text(row, number * 2**20 + person, offset, words)
             turn = Turn(
                 text, min(row.output_tokens, self.output_tokens_max), draw(self.think_s, pauses), planned_tokens
             )
