@@ -4,5 +4,6 @@ OpenAI-compatible, in the dialect of vLLM, SGLang or llama.cpp. Knows nothing of
 """
 
 from headcount.mock.server import MockServer
+from headcount.mock.serving import run
 
-__all__ = ["MockServer"]
+__all__ = ["MockServer", "run"]

@@ -25,6 +25,7 @@ class Dialect:
     """One engine's way of speaking."""
 
     name: str
+    title: str
     server: str
     """Of the ``server`` header."""
     owner: str
@@ -32,8 +33,8 @@ class Dialect:
     """(their name, kind, our name)."""
     flat_errors: bool = False
     """The error's fields stand at the top of the body and not under ``error``."""
-    any_model: bool = False
-    """An unknown model's name is accepted."""
+    numbered_adapters: bool = False
+    """A request names adapters by their numbers, and its model may be anything; otherwise an adapter is a model."""
     closes_streams: bool = False
     """The connection is closed after each stream."""
 
@@ -54,7 +55,7 @@ class Dialect:
         entries += [{**base, "id": name, "root": name, "parent": model, "max_model_len": None} for name in adapters]
         return {"object": "list", "data": entries}
 
-    def pages(self, model: str, policy: Policy) -> dict[str, Any]:
+    def pages(self, model: str, adapters: tuple[str, ...], policy: Policy) -> dict[str, Any]:
         """What else it tells of itself, by path."""
         if self.name == "vllm":
             return {"/version": {"version": "0.32.0+mock"}, "/health": {}}
@@ -79,7 +80,9 @@ class Dialect:
                 "model_path": model,
                 "build_info": "mock",
             },
-            "/lora-adapters": [],
+            "/lora-adapters": [
+                {"id": number, "path": f"{name}.gguf", "scale": 0.0} for number, name in enumerate(adapters)
+            ],
         }
 
     def metrics_page(self, model: str, figures: Figures, policy: Policy) -> str:
@@ -104,6 +107,7 @@ def _prefixed(prefix: str, *entries: tuple[str, str, str]) -> tuple[tuple[str, s
 DIALECTS = {
     "vllm": Dialect(
         "vllm",
+        title="vLLM",
         server="uvicorn",
         owner="vllm",
         metrics=_prefixed(
@@ -120,6 +124,7 @@ DIALECTS = {
     ),
     "sglang": Dialect(
         "sglang",
+        title="SGLang",
         server="uvicorn",
         owner="sglang",
         metrics=_prefixed(
@@ -136,6 +141,7 @@ DIALECTS = {
     ),
     "llamacpp": Dialect(
         "llamacpp",
+        title="llama.cpp",
         server="llama.cpp",
         owner="llamacpp",
         metrics=_prefixed(
@@ -146,7 +152,7 @@ DIALECTS = {
             ("prompt_tokens_cached_total", "counter", "server_cache_hit_tokens_total"),
             ("tokens_predicted_total", "counter", "server_output_tokens_total"),
         ),
-        any_model=True,
+        numbered_adapters=True,
         closes_streams=True,
     ),
 }

@@ -6,6 +6,9 @@ Tokens are never waited for one by one: whatever is due by now is written, so th
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import errno
+import os
 import random
 from collections import deque
 from dataclasses import dataclass, field
@@ -14,29 +17,21 @@ from typing import Any
 import msgspec
 
 from headcount.engine.simulation import Options, gauges_of, job_of, profile_for, server_of
+from headcount.errors import ScenarioError
 from headcount.mock.dialect import DIALECTS, Dialect, Events
+from headcount.mock.request import Ask, read_ask
 from headcount.mock.wire import Connection
-from headcount.records import Message
 from headcount.simulator.job import Job
 from headcount.simulator.words import text_of
 from headcount.virtual import clock
 
 __all__ = ["MockServer"]
 
-_UNASKED_TOKENS = 256
-"""The longest answer to a request that does not say how long it may be."""
-
-
-class _Ask(msgspec.Struct):
-    """The fields of a request that matter here; others are ignored."""
-
-    messages: list[dict[str, Any]] | None = None
-    prompt: str | None = None
-    model: str | None = None
-    max_tokens: int | None = None
-    max_completion_tokens: int | None = None
-    stream: bool = False
-    stream_options: dict[str, Any] | None = None
+_SPOKEN = {"vllm": "vllm", "sglang": "sglang", "llamacpp": "llamacpp", "ollama": "llamacpp"}
+"""Whose words a server uses when nobody says otherwise, by its policy; Ollama's own are not played."""
+_TICK_S = 0.001
+"""How far a timer may go off too early."""
+_MOST_LEAD_S = 0.005
 
 
 @dataclass(slots=True, eq=False)
@@ -58,28 +53,35 @@ class _Stream:
 
 
 class MockServer:
-    """An OpenAI-compatible server on loopback; ``async with`` starts and stops it."""
+    """An OpenAI-compatible server; ``async with`` starts and stops it.
+
+    ``dialect`` is a key of ``DIALECTS``; None: that of the policy. It listens on ``host`` and ``port`` (0: any that is
+    free), or on the Unix socket ``socket_path``.
+    """
 
     def __init__(
         self,
         options: Options | None = None,
-        dialect: str = "vllm",
+        dialect: str | None = None,
         model: str | None = None,
         api_key: str | None = None,
         host: str = "127.0.0.1",
         port: int = 0,
+        socket_path: str | None = None,
     ) -> None:
         self.options = options or Options()
-        self.dialect: Dialect = DIALECTS[dialect]
         profile = profile_for(self.options, model)
         self.core = server_of(self.options, profile, single_steps=True)
+        self.dialect: Dialect = DIALECTS[dialect or _SPOKEN[self.core.policy.name]]
         self.model = model or profile.model
         self.url = ""
         self._api_key = api_key
         self._where = (host, port)
+        self._socket_path = socket_path
         self._rng = random.Random(f"answers {self.options.seed}")
         self._events: dict[tuple[str, bool], Events] = {}
         self._streams: dict[Job, _Stream] = {}
+        self._stream_of: dict[Connection, _Stream] = {}
         self._writing: dict[Job, _Stream] = {}
         """Those whose tokens are written as they come."""
         self._in_front: deque[_Stream] = deque()
@@ -87,14 +89,29 @@ class MockServer:
         self._server: asyncio.Server | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._due_s = 0.0
+        self._lead_s = 0.0
+        """How long before its time the writing of a step begins: half of what it takes, so that its tokens are written
+        on time on average and none of a thousand streams much too late."""
         self._began_at_s = 0.0
 
     async def __aenter__(self) -> MockServer:
-        """Listen."""
+        """Listen. ``ScenarioError`` where that is not possible."""
         loop = asyncio.get_running_loop()
-        self._server = await loop.create_server(self._connect, *self._where, backlog=1024)
-        host, port = self._server.sockets[0].getsockname()[:2]
-        self.url = f"http://{host}:{port}"
+        host, port = self._where
+        try:
+            if self._socket_path:
+                self._server = await loop.create_unix_server(self._connect, self._socket_path, backlog=1024)
+                self.url = f"unix:{self._socket_path}"
+            else:
+                self._server = await loop.create_server(self._connect, host, port, backlog=1024)
+                host, port = self._server.sockets[0].getsockname()[:2]
+                self.url = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+        except OSError as error:
+            place = self._socket_path or f"{host}, port {port}"
+            if error.errno == errno.EADDRINUSE:
+                hint = "another server has it; take another one, for instance --port 0 for any that is free"
+                raise ScenarioError(f"{place} is in use already", hint) from error
+            raise ScenarioError(f"cannot listen on {place}: {error.strerror or error}") from error
         self._began_at_s = clock()()
         return self
 
@@ -108,6 +125,9 @@ class MockServer:
             connection.hang_up(reset=True)
         if self._server is not None:
             await self._server.wait_closed()
+        if self._socket_path:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(self._socket_path)  # noqa: PTH108 in a coroutine
 
     # --- requests --------------------------------------------------------------------------
 
@@ -127,36 +147,24 @@ class MockServer:
         elif path == "/metrics":
             page = self.dialect.metrics_page(self.model, gauges_of(self.core, clock()()), policy)
             connection.respond(200, page.encode(), "text/plain; version=0.0.4; charset=utf-8")
-        elif (said := self.dialect.pages(self.model, policy).get(path)) is not None:
+        elif (said := self.dialect.pages(self.model, self.options.adapters, policy).get(path)) is not None:
             self._say(connection, 200, said)
         else:
             self._say(connection, 404, {"detail": "Not Found"})
 
     def _answer(self, connection: Connection, body: bytes, chat: bool) -> None:
         try:
-            ask = msgspec.json.decode(body, type=_Ask)
-            messages = _messages(ask, chat)
-        except (msgspec.DecodeError, KeyError) as error:
-            self._say(connection, 400, self.dialect.error(400, f"the request cannot be read: {error}"))
+            ask = read_ask(body, chat)
+        except ValueError as error:
+            self._say(connection, 400, self.dialect.error(400, str(error)))
             return
-        named = ask.model.removeprefix(f"{self.model}:") if ask.model else self.model
-        adapter = named if named in self.options.adapters else None
-        if not self.dialect.any_model and adapter is None and named != self.model:
+        adapter = self._adapter(ask)
+        known = self.dialect.numbered_adapters or adapter is not None or ask.model in (None, self.model)
+        if not known:
             self._say(connection, 404, self.dialect.error(404, f"The model `{ask.model}` does not exist."))
             return
-        options, limit = self.options, ask.max_completion_tokens or ask.max_tokens
-        if limit is not None and limit < 1:
-            self._say(connection, 400, self.dialect.error(400, f"max_tokens must be at least 1, not {limit}"))
-            return
-        fault = self._fault(clock()())
-        share = min(1.0, options.output_share * (1.0 + options.output_spread * self._rng.uniform(-1.0, 1.0)))
-        stalls = self._rng.random() < options.stall_share
-        job = job_of(messages, limit or _UNASKED_TOKENS, max(1, round((limit or _UNASKED_TOKENS) * share)), adapter)
-        if fault and not fault.startswith("http_"):
-            job.output_tokens = max(1, job.output_tokens // 3)
-        usage = options.usage and (not ask.stream or bool((ask.stream_options or {}).get("include_usage")))
-        events = self._events_of(adapter or self.model, chat)
-        stream = _Stream(connection, job, events, ask.stream, usage, fault, options.stall_s if stalls else 0.0)
+        stream = self._stream(connection, ask, adapter, chat)
+        fault, options = stream.fault, self.options
         if fault == "disconnect":
             connection.hang_up(reset=True)
         elif fault and fault.startswith("http_"):
@@ -164,10 +172,35 @@ class MockServer:
             self._say(connection, status, self.dialect.error(status, "this mock server refused the request"))
         elif options.proxy_limit is not None and len(self._streams) - len(self._in_front) >= options.proxy_limit:
             stream.waiting = True
-            self._streams[job] = stream
+            self._keep(stream)
             self._in_front.append(stream)
         else:
             self._submit(stream)
+
+    def _stream(self, connection: Connection, ask: Ask, adapter: str | None, chat: bool) -> _Stream:
+        """What is to become of the request, as far as chance decides."""
+        options, limit = self.options, ask.limit_tokens
+        fault = self._fault(clock()())
+        share = min(1.0, options.output_share * (1.0 + options.output_spread * self._rng.uniform(-1.0, 1.0)))
+        stalls = self._rng.random() < options.stall_share
+        job = job_of(ask.conversation(chat), limit, max(1, round(limit * share)), adapter)
+        if not ask.cache_prompt:
+            job.path, job.answer_key = (), None
+        if fault and not fault.startswith("http_"):
+            job.output_tokens = max(1, job.output_tokens // 3)
+        named = self.model if self.dialect.numbered_adapters or adapter is None else adapter
+        usage = options.usage and ask.wants_usage
+        events = self._events_of(named, chat)
+        return _Stream(connection, job, events, bool(ask.stream), usage, fault, options.stall_s if stalls else 0.0)
+
+    def _adapter(self, ask: Ask) -> str | None:
+        """The adapter asked for; None for none, or one that is not known."""
+        adapters = self.options.adapters
+        if not self.dialect.numbered_adapters:
+            named = (ask.model or "").removeprefix(f"{self.model}:")
+            return named if named in adapters else None
+        scaled = [(lora.scale, lora.id) for lora in ask.lora or () if lora.scale > 0 and 0 <= lora.id < len(adapters)]
+        return adapters[max(scaled)[1]] if scaled else None
 
     def _submit(self, stream: _Stream) -> None:
         job, now_s = stream.job, clock()()
@@ -182,17 +215,19 @@ class MockServer:
         elif refused:
             self._say(stream.connection, 503, self.dialect.error(503, "The queue is full. Please try again later."))
         else:
-            self._streams[job] = stream
+            self._keep(stream)
             if stream.streamed and not self.dialect.closes_streams:
                 stream.connection.begin_stream()
             self._arm(now_s)
             return
         self._streams.pop(job, None)
+        self._stream_of.pop(stream.connection, None)
 
     def _gone(self, connection: Connection) -> None:
         """A client has hung up: its answer is no longer computed."""
         self._connections.discard(connection)
-        for stream in [stream for stream in self._streams.values() if stream.connection is connection]:
+        stream = self._stream_of.get(connection)
+        if stream is not None:
             self._forget(stream)
             if not stream.waiting:
                 now_s = clock()()
@@ -210,15 +245,16 @@ class MockServer:
             self._timer = None
         if due_s is not None:
             self._due_s = due_s
-            self._timer = asyncio.get_running_loop().call_later(max(0.0, due_s - now_s), self._fire)
+            self._timer = asyncio.get_running_loop().call_later(max(0.0, due_s - self._lead_s - now_s), self._fire)
 
     def _fire(self) -> None:
-        """A step has ended: write every token that is due."""
+        """A step ends: write every token that is due."""
         self._timer = None
-        now_s = clock()()
-        if now_s < self._due_s - 1e-6:
-            self._timer = asyncio.get_running_loop().call_later(0.001, self._fire)
+        began_s = clock()()
+        if began_s < self._due_s - self._lead_s - _TICK_S:
+            self._timer = asyncio.get_running_loop().call_later(_TICK_S, self._fire)
             return
+        now_s = max(began_s, self._due_s)
         ended = []
         for _, kind, job in self.core.advance(now_s):
             stream = self._streams.get(job)
@@ -231,18 +267,22 @@ class MockServer:
                 if self.dialect.closes_streams:
                     stream.connection.begin_stream()
                 stream.connection.write(stream.events.role)
-        step, merged = self.core.batch.step, self.options.tokens_per_chunk
-        for job, stream in self._writing.items():
-            if stream.stall_s:
-                self._write_haltingly(stream, now_s)
-            elif merged > 1:
-                if not stream.sent_tokens or job.tokens_by(step) - stream.sent_tokens >= merged:
-                    self._write(stream, job.tokens_by(step))
-            else:
-                self._write(stream, job.tokens_by(step))
+        self._write_all(now_s)
         for stream in ended:
             self._finish(stream, now_s)
-        self._arm(clock()())
+        ended_s = clock()()
+        self._lead_s += 0.2 * (min(0.5 * (ended_s - began_s), _MOST_LEAD_S) - self._lead_s)
+        self._arm(ended_s)
+
+    def _write_all(self, now_s: float) -> None:
+        """The tokens of this step, in every stream."""
+        step, merged = self.core.batch.step, self.options.tokens_per_chunk
+        for job, stream in self._writing.items():
+            count = job.tokens_by(step)
+            if stream.stall_s:
+                self._write_haltingly(stream, now_s)
+            elif merged == 1 or not stream.sent_tokens or count - stream.sent_tokens >= merged:
+                self._write(stream, count)
 
     def _write(self, stream: _Stream, count: int) -> None:
         """The tokens up to ``count`` that have not been written yet."""
@@ -299,8 +339,13 @@ class MockServer:
                 last = events.finish(reason) + (events.usage(usage) if usage else b"") + events.done
                 connection.end_stream(last, keep)
 
+    def _keep(self, stream: _Stream) -> None:
+        self._streams[stream.job] = stream
+        self._stream_of[stream.connection] = stream
+
     def _forget(self, stream: _Stream) -> None:
         self._streams.pop(stream.job, None)
+        self._stream_of.pop(stream.connection, None)
         self._writing.pop(stream.job, None)
         if stream.waiting:
             self._in_front.remove(stream)
@@ -334,19 +379,3 @@ class MockServer:
 
     def _say(self, connection: Connection, status: int, body: object) -> None:
         connection.respond(status, msgspec.json.encode(body))
-
-
-def _messages(ask: _Ask, chat: bool) -> list[Message]:
-    """The conversation asked; a plain prompt is one message. ``KeyError`` for none."""
-    if not chat:
-        return [{"role": "user", "content": ask.prompt or ""}]
-    if not ask.messages:
-        raise KeyError("messages")
-    return [{"role": str(message["role"]), "content": _text(message["content"])} for message in ask.messages]
-
-
-def _text(content: object) -> str:
-    """Message content: a string, or a list of parts."""
-    if isinstance(content, list):
-        return " ".join(str(part.get("text", "")) for part in content if isinstance(part, dict))
-    return str(content or "")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import sys
 from collections import deque
 from collections.abc import Callable
 from http import HTTPStatus
@@ -12,6 +14,7 @@ import httptools
 
 __all__ = ["Connection", "chunk"]
 
+_MOST_HEAD_BYTES = 64 * 1024
 _MOST_BODY_BYTES = 16 * 1024 * 1024
 
 
@@ -21,7 +24,7 @@ def chunk(data: bytes) -> bytes:
 
 
 class Connection(asyncio.Protocol):
-    """One client's connection. ``handle`` gets each request when the answer before it has ended."""
+    """One client's connection. ``handle`` gets each request when the answer before it has ended and gone out."""
 
     def __init__(
         self,
@@ -34,19 +37,30 @@ class Connection(asyncio.Protocol):
         self._gone = gone
         self._name = name.encode()
         self._transport: asyncio.Transport | None = None
+        self._descriptor: int | None = None
+        """Of the socket, to write to at once; None where only the transport can."""
         self._parser = httptools.HttpRequestParser(self)
         self._path = ""
+        self._in_head = True
+        self._head_bytes = 0
         self._body: list[bytes] = []
         self._body_bytes = 0
-        self._busy = False
+        self._expects = False
         self._next: deque[tuple[str, str, bytes, bool]] = deque()
+        self._busy = False
+        self._bodiless = False
+        self._slow = False
+        """The client does not read what was written."""
         self._keep = True
+        self._closing = False
 
     # --- called by the event loop and the parser -------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """A client has come."""
         self._transport = cast(asyncio.Transport, transport)
+        if sys.platform != "win32":
+            self._descriptor = transport.get_extra_info("socket").fileno()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The client has gone, or we have hung up."""
@@ -54,25 +68,56 @@ class Connection(asyncio.Protocol):
         self._next.clear()
         self._gone(self)
 
+    def pause_writing(self) -> None:
+        """The client reads slower than it is written to: its next request waits."""
+        self._slow = True
+
+    def resume_writing(self) -> None:
+        """It has caught up."""
+        self._slow = False
+        self._proceed()
+
     def data_received(self, data: bytes) -> None:
-        """Whatever is no HTTP ends the connection."""
+        """Whatever is no HTTP, or too much of it, ends the connection."""
+        if self._closing:
+            return
+        if self._in_head:
+            self._head_bytes += len(data)
         try:
             self._parser.feed_data(data)
+        except httptools.HttpParserUpgrade:
+            self._refuse(HTTPStatus.NOT_IMPLEMENTED)
         except httptools.HttpParserError:
-            self.respond(400, b'{"error":"not HTTP"}', keep=False)
+            self._refuse(HTTPStatus.BAD_REQUEST)
+        if self._body_bytes > _MOST_BODY_BYTES:
+            self._refuse(HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
+        elif self._in_head and self._head_bytes > _MOST_HEAD_BYTES:
+            self._refuse(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE)
+        self._proceed()
+        if self._next and self._transport is not None and not self._closing:
+            self._transport.pause_reading()
 
     def on_message_begin(self) -> None:
         """A request begins."""
-        self._path, self._body, self._body_bytes = "", [], 0
+        self._path, self._body, self._body_bytes, self._expects = "", [], 0, False
+        self._in_head = True
 
     def on_url(self, url: bytes) -> None:
         """Its path may come in pieces."""
         self._path += url.decode("latin-1")
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Only the key is looked at."""
+        """Only the key and the wish to be told to go on are looked at."""
         if name.lower() == b"authorization":
             self.authorization = value.decode("latin-1")
+        elif name.lower() == b"expect":
+            self._expects = True
+
+    def on_headers_complete(self) -> None:
+        """Some clients wait for a word before they send a long body."""
+        self._in_head, self._head_bytes = False, 0
+        if self._expects and not self._busy:
+            self.write(b"HTTP/1.1 100 Continue\r\n\r\n")
 
     def on_body(self, body: bytes) -> None:
         """Kept up to 16 MiB."""
@@ -82,16 +127,25 @@ class Connection(asyncio.Protocol):
 
     def on_message_complete(self) -> None:
         """A request is whole."""
-        method = self._parser.get_method().decode("latin-1")
-        self._next.append((method, self._path, b"".join(self._body), self._parser.should_keep_alive()))
-        self._proceed()
+        if self._body_bytes <= _MOST_BODY_BYTES:
+            method = self._parser.get_method().decode("latin-1")
+            self._next.append((method, self._path, b"".join(self._body), self._parser.should_keep_alive()))
+            self._in_head = True
 
     def _proceed(self) -> None:
-        if self._busy or not self._next:
-            return
-        method, path, body, self._keep = self._next.popleft()
-        self._busy = True
-        self._handle(self, method, path, body)
+        while self._next and not (self._busy or self._slow or self._closing):
+            method, path, body, self._keep = self._next.popleft()
+            self._busy, self._bodiless = True, method == "HEAD"
+            self._handle(self, "GET" if self._bodiless else method, path, body)
+        if not self._next and self._transport is not None and not self._closing:
+            self._transport.resume_reading()
+
+    def _refuse(self, status: HTTPStatus) -> None:
+        """No word in the middle of another answer."""
+        if self._busy or self._next:
+            self.hang_up()
+        else:
+            self.respond(status, b'{"error":"%b"}' % status.phrase.encode(), keep=False)
 
     # --- called by whoever answers ---------------------------------------------------------
 
@@ -100,7 +154,8 @@ class Connection(asyncio.Protocol):
         reason = HTTPStatus(status).phrase.encode()
         head = b"HTTP/1.1 %d %b\r\nserver: %b\r\ncontent-type: %b\r\ncontent-length: %d\r\n"
         head %= (status, reason, self._name, content_type.encode(), len(body))
-        self.write(head + (b"\r\n" if keep and self._keep else b"connection: close\r\n\r\n") + body)
+        head += b"\r\n" if keep and self._keep else b"connection: close\r\n\r\n"
+        self.write(head if self._bodiless else head + body)
         self._end(keep)
 
     def begin_stream(self) -> None:
@@ -111,9 +166,22 @@ class Connection(asyncio.Protocol):
         )
 
     def write(self, data: bytes) -> None:
-        """Bytes as they are; nothing when the client has gone."""
-        if self._transport is not None:
-            self._transport.write(data)
+        """Bytes as they are, into the socket before this returns where it has room; nothing when the client has gone.
+
+        The event loop would keep them until everything else of this moment is done: with many streams, milliseconds.
+        """
+        transport = self._transport
+        if transport is None:
+            return
+        if self._descriptor is not None and not transport.get_write_buffer_size():
+            try:
+                sent = os.write(self._descriptor, data)
+            except OSError:  # full, or broken: the transport finds out which
+                sent = 0
+            if sent == len(data):
+                return
+            data = data[sent:]
+        transport.write(data)
 
     def end_stream(self, last: bytes = b"", keep: bool = True) -> None:
         """``last`` and the end of a chunked body."""
@@ -122,7 +190,9 @@ class Connection(asyncio.Protocol):
 
     def hang_up(self, reset: bool = False) -> None:
         """Close without another word; ``reset``: with a TCP reset where the system allows."""
+        self._closing = True
         if self._transport is not None:
+            self._descriptor = None
             if reset:
                 self._transport.abort()
             else:
@@ -130,7 +200,7 @@ class Connection(asyncio.Protocol):
 
     def _end(self, keep: bool) -> None:
         self._busy = False
-        if keep and self._keep:
-            self._proceed()
-        else:
+        if not (keep and self._keep):
             self.hang_up()
+        elif self._next:  # not from within the answer before
+            asyncio.get_running_loop().call_soon(self._proceed)
