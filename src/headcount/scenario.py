@@ -12,6 +12,7 @@ from msgspec import Meta
 
 from headcount.engine import ENGINES
 from headcount.errors import ScenarioError
+from headcount.prices import Prices
 from headcount.slo import Comfort, parse_slo
 from headcount.workload import make_workload
 from headcount.workload.arrivals import ArrivalPlan, Closed, Open, Replayed
@@ -19,6 +20,7 @@ from headcount.workload.bounds import MOST_USERS, MOST_WAIT_S
 from headcount.workload.table import fill, nearest
 
 __all__ = [
+    "Condition",
     "EngineOptions",
     "Scenario",
     "SearchOptions",
@@ -27,6 +29,7 @@ __all__ = [
     "load_scenario",
     "make_scenario",
     "parse_scenario",
+    "under",
 ]
 
 AtLeastOne = Annotated[int, Meta(ge=1, le=1000)]
@@ -82,6 +85,8 @@ class SearchOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     """How many separate times the limit must hold."""
     headroom: Share = 0.25
     """The share of the people at the limit that the recommendation stays below it."""
+    visits: AtLeastOne = 2
+    """How often each of ``levels`` is held under each condition, in the order A B B A; once where there are none."""
 
 
 class TelemetryOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -93,11 +98,38 @@ class TelemetryOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
     """Address of a Prometheus exporter that tells of the server's GPUs."""
 
 
+class Condition(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One of ``[[condition]]``: a variation held against the others in one run. Whatever it does not say is as in the
+    rest of the file."""
+
+    name: Annotated[str, Meta(min_length=1, max_length=60)]
+    engine: dict[str, object] = {}
+    """Keys of ``[engine]`` with other values: ``model``, ``url`` …"""
+    workload: dict[str, object] = {}
+    """Keys of ``[workload]`` with other values: ``streamed``, ``adapters``, ``stages``, ``think_s`` …; with a ``kind``
+    in it, it takes the whole table's place."""
+    arrivals: ArrivalPlan | None = None
+    """In place of ``[arrivals]``."""
+    slo: tuple[str, ...] | str | None = None
+    """In place of ``slo``: whole answers cannot be judged by their first token."""
+    levels: tuple[People, ...] = ()
+    """In place of ``search.levels``."""
+    idle_s: Annotated[float, Meta(ge=0, le=MOST_WAIT_S)] = 0.0
+    """The server is left alone for so long before each level."""
+    before: str = ""
+    """A shell command that is run before each level, to bring the server into this condition; the level begins when
+    the server answers again."""
+    power_limit_w: Annotated[float, Meta(gt=0)] | None = None
+    """The GPUs' power limit."""
+
+
 class Scenario(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One scenario file."""
 
     name: str = "find"
     """Part of the run folder's name."""
+    experiment: str = ""
+    """Which ready experiment this is, for the sentence its report begins with."""
     seed: int = 1
     """Everything random comes from it."""
     slo: tuple[str, ...] | str = "chat"
@@ -113,6 +145,10 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     comfort: Comfort = Comfort()
     """How waits are felt, told beside each level."""
     telemetry: TelemetryOptions = TelemetryOptions()
+    prices: Prices | None = None
+    """What the owner pays, for the report's cost."""
+    condition: tuple[Condition, ...] = ()
+    """``[[condition]]``, each held in turn."""
 
 
 def load_scenario(path: str | Path) -> Scenario:
@@ -130,7 +166,8 @@ def load_scenario(path: str | Path) -> Scenario:
     except UnicodeDecodeError as error:
         raise ScenarioError(f"{path} is not UTF-8 text", "save it as UTF-8") from error
     scenario = parse_scenario(text, str(path), path.resolve().parent)
-    make_workload(scenario.workload, scenario.seed).expected()
+    for effective in [under(scenario, condition) for condition in scenario.condition] or [scenario]:
+        make_workload(effective.workload, effective.seed).expected()
     return scenario
 
 
@@ -151,6 +188,36 @@ def parse_scenario(text: str, source: str = "scenario", folder: Path | None = No
 def make_scenario(table: Mapping[str, object]) -> Scenario:
     """The scenario a table describes, every part of it checked. Raises ``ScenarioError``."""
     scenario = fill(Scenario, table)
+    names = [condition.name for condition in scenario.condition]
+    if twice := [name for name in names if names.count(name) > 1]:
+        raise ScenarioError(f"two conditions are called {twice[0]!r}", "give each a name of its own")
+    _check(scenario)
+    for condition in scenario.condition:
+        try:
+            _check(under(scenario, condition))
+        except ScenarioError as error:
+            raise ScenarioError(f"condition {condition.name!r}: {error.message}", error.hint) from error
+    return scenario
+
+
+def under(scenario: Scenario, condition: Condition) -> Scenario:
+    """The scenario as it is under one of its conditions, without any others. Raises ``ScenarioError``."""
+    engine = msgspec.to_builtins(scenario.engine) | condition.engine
+    workload = condition.workload if "kind" in condition.workload else scenario.workload | condition.workload
+    search = scenario.search
+    return msgspec.structs.replace(
+        scenario,
+        engine=fill(EngineOptions, engine, "engine"),
+        workload=workload,
+        arrivals=condition.arrivals or scenario.arrivals,
+        slo=scenario.slo if condition.slo is None else condition.slo,
+        search=msgspec.structs.replace(search, levels=condition.levels or search.levels),
+        condition=(),
+    )
+
+
+def _check(scenario: Scenario) -> None:
+    """``ScenarioError`` for what a table's form alone does not show to be wrong."""
     engine = scenario.engine
     if engine.kind != "auto" and ":" not in engine.kind and engine.kind not in ENGINES:
         raise ScenarioError(f"engine.kind {engine.kind!r} is not known", nearest(engine.kind, ["auto", *ENGINES]))
@@ -163,7 +230,6 @@ def make_scenario(table: Mapping[str, object]) -> Scenario:
             "arrivals.rates_per_s is missing",
             "give the new conversations per second of each level, e.g. rates_per_s = [0.5, 1, 2]",
         )
-    return scenario
 
 
 def encode_scenario(scenario: Scenario) -> str:
@@ -171,7 +237,13 @@ def encode_scenario(scenario: Scenario) -> str:
 
     Raises ``ScenarioError`` for a value TOML has no form for.
     """
-    return "".join(_table_lines(msgspec.to_builtins(scenario), ())).lstrip("\n")
+    table = msgspec.to_builtins(scenario)
+    conditions = table.pop("condition")
+    lines = _table_lines(table, ())
+    for condition in conditions:
+        said = {key: value for key, value in condition.items() if value not in (None, {}, [], "", 0.0)}
+        lines += ["\n[[condition]]\n", *(f"{_key(key)} = {_value(value, key)}\n" for key, value in said.items())]
+    return "".join(lines).lstrip("\n")
 
 
 def _beside(table: dict[str, object], folder: Path) -> dict[str, object]:
@@ -180,6 +252,8 @@ def _beside(table: dict[str, object], folder: Path) -> dict[str, object]:
     for key, value in table.items():
         if isinstance(value, dict):
             found[key] = _beside(value, folder)
+        elif key == "condition" and isinstance(value, list):
+            found[key] = [_beside(one, folder) if isinstance(one, dict) else one for one in value]
         elif isinstance(value, str) and value and (key == "file" or key.endswith("_file")):
             found[key] = str(folder / value)
         else:

@@ -101,7 +101,8 @@ def _littles_law(evidence: Evidence) -> Caution | None:
     """Requests/s x (mean E2E + think) must give the people within 10 %, or within what so short a window can show."""
     level, window, inside = evidence.level, evidence.window, evidence.inside
     cycle_s = turn_cycle_s(inside)
-    closed = level.rate_per_s is None and level.conversations_each is None
+    # Who waits for others to press enter with does not come back after his pause; who leaves does not come back at all.
+    closed = level.rate_per_s is None and level.conversations_each is None and level.arrivals != "synchronised"
     if cycle_s is None or level.users < 1 or window.blocks < 2 or not closed:
         return None
     seen = len(inside) / window.length_s * cycle_s

@@ -7,7 +7,7 @@ simulator, a stored run that is continued, and invented summaries in tests.
 from __future__ import annotations
 
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from typing import Protocol
 
@@ -117,13 +117,16 @@ def estimate_s(limits: Limits, expected: Expects | None = None) -> float:
 
 
 def _next_fixed(summaries: Sequence[LevelSummary], limits: Limits) -> Plan | None:
-    """The next of the given levels that was not held yet; a void one gets a second chance at once."""
+    """The next of the given levels that was not held as often as it is given; a void one gets a second chance at
+    once."""
     if summaries and _void_once(summaries):
         return Plan(summaries[-1].users, "fixed", limits.level_time_s)
-    done = {s.users for s in summaries}
     left_s = limits.max_time_s - spent_s(summaries)
+    done = Counter(s.users for s in summaries)
+    done.subtract({s.users for s in summaries if s.decision == "void"})
     for users in limits.levels:
-        if users not in done:
+        done[users] -= 1
+        if done[users] < 0:
             return Plan(users, "fixed", min(limits.level_time_s, left_s)) if left_s > 0 else None
     return None
 
