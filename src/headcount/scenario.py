@@ -26,6 +26,7 @@ __all__ = [
     "SearchOptions",
     "TelemetryOptions",
     "encode_scenario",
+    "encode_table",
     "load_scenario",
     "make_scenario",
     "parse_scenario",
@@ -244,6 +245,11 @@ def encode_scenario(scenario: Scenario) -> str:
         said = {key: value for key, value in condition.items() if value not in (None, {}, [], "", 0.0)}
         lines += ["\n[[condition]]\n", *(f"{_key(key)} = {_value(value, key)}\n" for key, value in said.items())]
     return "".join(lines).lstrip("\n")
+
+
+def encode_table(table: Mapping[str, object]) -> str:
+    """Any table as TOML text; what is None is left out. Raises ``ScenarioError`` for a value TOML has no form for."""
+    return "".join(_table_lines(table, ())).lstrip("\n")
 
 
 def _beside(table: dict[str, object], folder: Path) -> dict[str, object]:

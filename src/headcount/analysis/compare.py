@@ -15,7 +15,7 @@ import msgspec
 
 from headcount.analysis.conclusions import LevelSummary, Quantiles
 
-__all__ = ["COMPARED", "Comparison", "Measure", "Ratio", "compare", "compare_conditions", "unlike"]
+__all__ = ["COMPARED", "LONGEST_PAUSE", "Comparison", "Measure", "Ratio", "compare", "compare_conditions", "unlike"]
 
 CONFIDENT, DECIDING = 1.96, 2.394
 """Standard errors: of an interval shown (95 %), and of each of the three deciding ones (95 % together)."""
@@ -110,6 +110,9 @@ COMPARED: tuple[Measure, ...] = (
 )
 """In the order in which they are shown."""
 
+LONGEST_PAUSE = Measure("max_gap_p50_s", _value("max_gap_s", "p50"), _spread("max_gap_s", _MEDIAN), True)
+"""The longest pause within an answer, of half of the answers at most so long."""
+
 _DECIDING = ("ttft_p95_s", "e2e_p50_s", "output_tokens_per_s")
 """Three that say what people feel and what the server gives; whole answers have no first token."""
 
@@ -119,8 +122,10 @@ def compare(
     second: Sequence[LevelSummary],
     also_first: Mapping[int, Mapping[str, float]] | None = None,
     also_second: Mapping[int, Mapping[str, float]] | None = None,
+    measures: Sequence[Measure] = (),
 ) -> Comparison:
-    """Compare runs level by level where both held the same people under the same condition.
+    """Compare runs level by level where both held the same people under the same condition; by ``COMPARED`` unless by
+    other ``measures``.
 
     ``also_…`` gives further figures by level index (temperature, power, memory): their ratios have no intervals and
     decide nothing. Voided levels are left out; repeats of a level are taken together.
@@ -129,7 +134,7 @@ def compare(
     common = sorted(places.keys() & places_second.keys())
     levels: list[Ratio] = []
     overall: list[Ratio] = []
-    for measure in COMPARED:
+    for measure in measures or COMPARED:
         ratios = [_at(measure, place, places[place], places_second[place]) for place in common]
         known = [(ratio, error) for ratio, error in filter(None, ratios)]
         levels += [ratio for ratio, _ in known]

@@ -4,7 +4,17 @@ from __future__ import annotations
 
 import msgspec
 
-__all__ = ["Caution", "ClauseResult", "GpuFigures", "LevelSummary", "Limits", "Plan", "Quantiles", "Verdict"]
+__all__ = [
+    "Caution",
+    "ClauseResult",
+    "ConditionResult",
+    "GpuFigures",
+    "LevelSummary",
+    "Limits",
+    "Plan",
+    "Quantiles",
+    "Verdict",
+]
 
 
 class Quantiles(msgspec.Struct, frozen=True):
@@ -154,6 +164,22 @@ class Plan(msgspec.Struct, frozen=True):
     """The most it may take."""
 
 
+class ConditionResult(msgspec.Struct, frozen=True):
+    """What was found under one condition of a run that holds several against each other; as in ``Verdict``."""
+
+    name: str
+    model: str | None
+    limit_users: int | None
+    at_least: bool
+    limit_interval_users: tuple[float, float] | None
+    recommended_users: int | None
+    confirmations: int
+    cause: str
+    cause_sentence: str
+    searched: bool
+    """False: fixed numbers of people were held, and no limit was looked for."""
+
+
 class Verdict(msgspec.Struct, frozen=True):
     """How many people, with what confidence, what gives out first, what to do."""
 
@@ -182,4 +208,8 @@ class Verdict(msgspec.Struct, frozen=True):
     first_estimate_users: float | None = None
     """By formula: sustained output tokens/s over tokens/s one active person demands."""
     knee_users: float | None = None
+    conditions: tuple[ConditionResult, ...] = ()
+    """Of a run that holds conditions against each other; its own limit is None then."""
+    findings: tuple[str, ...] = ()
+    """What that shows besides ``sentence``, a sentence each."""
     levels: tuple[LevelSummary, ...] = ()

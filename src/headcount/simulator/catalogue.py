@@ -16,7 +16,15 @@ from typing import Any
 from headcount.errors import ScenarioError
 from headcount.simulator.hardware import Efficiency, Gpu, Model, Quantization
 
-__all__ = ["find_gpu", "find_model", "find_quantization", "gpus", "model_from_config"]
+__all__ = [
+    "find_gpu",
+    "find_model",
+    "find_quantization",
+    "gpus",
+    "model_from_config",
+    "quantization_of_config",
+    "smaller_quantizations",
+]
 
 _SAYS_NOTHING = {"nvidia", "geforce", "amd", "apple", "meta", "instruct", "it", "chat", "edition", "workstation"}
 """Words of a name that do not tell one thing from another."""
@@ -28,7 +36,10 @@ def gpus() -> list[Gpu]:
 
 
 def find_gpu(name: str) -> Gpu:
-    """By its name in the catalogue; ``ScenarioError`` names the nearest."""
+    """By its name in the catalogue, or by its figures: ``24 GB, 936 GB/s, 71 TFLOP/s, 350 W`` (memory, bandwidth, dense
+    fp16 and, if power matters, its limit). ``ScenarioError`` names the nearest."""
+    if "," in name:
+        return _gpu_of_figures(name)
     found_name, found = _find("gpu", name)
     default = {key: value for key, value in _catalogue()["efficiency"]["default"].items() if key != "source"}
     given = {key: value for key, value in found.get("efficiency", default).items() if key != "source"}
@@ -84,6 +95,56 @@ def model_from_config(name: str, config: Mapping[str, Any]) -> Model:
     except KeyError as missing:
         hint = "give the config.json of a decoder model"
         raise ScenarioError(f"the configuration of {name} lacks {missing}", hint) from missing
+
+
+def quantization_of_config(config: Mapping[str, Any]) -> Quantization:
+    """What a ``config.json`` says of its own weights; fp16 where it says nothing."""
+    told = config.get("quantization_config") or {}
+    kind = str(told.get("quant_method") or told.get("quant_algo") or "fp16").lower()
+    return find_quantization({"compressed-tensors": "fp8", "modelopt": "nvfp4"}.get(kind, kind))
+
+
+def smaller_quantizations(than: Quantization) -> list[Quantization]:
+    """Those of fewer bytes a weight, the largest first; GGUF's among themselves."""
+
+    def of_gguf(quantization: Quantization) -> bool:
+        return quantization.name.startswith(("q", "iq"))
+
+    known = [one for one in map(find_quantization, _catalogue()["quantization"]) if of_gguf(one) == of_gguf(than)]
+    smaller = [one for one in known if one.weight_bytes < 0.95 * than.weight_bytes]
+    return sorted(smaller, key=lambda one: -one.weight_bytes)
+
+
+_FIGURE = re.compile(r"([\d.]+)\s*(TB/s|GB/s|TB|GB|PFLOPS?|TFLOPS?|TFLOP/s|PFLOP/s|W)", re.IGNORECASE)
+_UNITS = {"tb/s": 1e12, "gb/s": 1e9, "tb": 1e12, "gb": 1e9, "w": 1.0}
+
+
+def _gpu_of_figures(text: str) -> Gpu:
+    figures: dict[str, float] = {}
+    for part in text.split(","):
+        found = _FIGURE.fullmatch(part.strip())
+        if found is None:
+            raise ScenarioError(
+                f"gpu: {part.strip()!r} is not understood", 'write e.g. "24 GB, 936 GB/s, 71 TFLOP/s, 350 W"'
+            )
+        unit = found[2].lower()
+        if unit[1:].startswith("flop"):
+            figures["flops"] = float(found[1]) * (1e15 if unit[0] == "p" else 1e12)
+        else:
+            kind = "bandwidth" if unit.endswith("/s") else "power" if unit == "w" else "memory"
+            figures[kind] = float(found[1]) * _UNITS[unit]
+    missing = [kind for kind in ("memory", "bandwidth", "flops") if not figures.get(kind)]
+    if missing:
+        raise ScenarioError(f"gpu {text!r} lacks its {missing[0]}", 'write e.g. "24 GB, 936 GB/s, 71 TFLOP/s, 350 W"')
+    default = {key: value for key, value in _catalogue()["efficiency"]["default"].items() if key != "source"}
+    return Gpu(
+        name=" ".join(text.replace(",", " ").split()),
+        memory_bytes=figures["memory"],
+        bandwidth_bytes_per_s=figures["bandwidth"],
+        flops_per_s={"fp16": figures["flops"]},
+        power_w=figures.get("power", 300.0),
+        efficiency=Efficiency(**default),
+    )
 
 
 def _full_layers(config: Mapping[str, Any], layers: int) -> int | None:
