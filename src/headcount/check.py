@@ -6,15 +6,18 @@ Prints one page that an operator could paste into a bug report: no key, no token
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
+from rich.cells import cell_len
 
 from headcount.analysis.fingerprint import changes
 from headcount.metrics import ttft_s
 from headcount.preflight import PROBE_TOKENS, Ready, probe, reach
 from headcount.records import EngineFacts, Reply, Request, RunFacts
-from headcount.report.format import clean, seconds
+from headcount.report.format import clean, number, seconds
+from headcount.report.words import Words, words
 from headcount.scenario import EngineOptions, Scenario, load_scenario
 from headcount.store import open_run
 from headcount.telemetry.sampler import Sampler, open_sources
@@ -24,43 +27,67 @@ __all__ = ["check"]
 
 CHANGED = 1
 """Exit code: the server is no longer what it was."""
+UNUSABLE = 3
+"""Exit code: the server was reached, but did not answer as it will be asked."""
+NAME_COLUMNS = 12
+
+_Rows = list[tuple[str, str]]
+"""What was found: names and values."""
 
 
-def check(target: str, *, model: str | None, api_key: str | None, against: Path | None = None) -> int:
+def check(
+    target: str,
+    *,
+    model: str | None,
+    api_key: str | None,
+    against: Path | None = None,
+    language: str = "en",
+    tell: Callable[[str], None] | None = None,
+) -> int:
     """Check a server's address or a scenario file; print what was found; 0 when it can be measured.
 
-    ``against`` is a stored run: what changed since then is said, and 1 given when anything did, since a re-test is
-    due. Raises ``ServerError`` or ``ScenarioError`` when the server cannot be measured.
+    ``model`` stands in place of the scenario's. ``against`` is a stored run: what changed since then is said, and 1
+    given when anything did, since a re-test is due; 3 when the server does not answer. ``tell`` hears what is waited
+    for. Raises ``ServerError`` or ``ScenarioError`` when the server cannot be measured.
     """
     earlier = open_run(against).facts if against is not None else None
     if target.endswith(".toml") or Path(target).is_file():
         scenario = load_scenario(Path(target))
     else:
-        scenario = Scenario(engine=EngineOptions(url=target, model=model))
-    lines, differing = asyncio.run(_look(scenario, api_key, earlier))
-    print("\n".join(lines))
-    return CHANGED if differing else 0
+        scenario = Scenario(engine=EngineOptions(url=target))
+    engine = msgspec.structs.replace(scenario.engine, model=model or scenario.engine.model)
+    scenario = msgspec.structs.replace(scenario, engine=engine)
+    rows, code = asyncio.run(_look(scenario, api_key, earlier, words(language), tell))
+    for name, value in rows:
+        print(f"{name}{' ' * max(0, NAME_COLUMNS - cell_len(name))} {value}")
+    return code
 
 
-async def _look(scenario: Scenario, api_key: str | None, earlier: RunFacts | None) -> tuple[list[str], list[str]]:
-    """The page, and what differs from an earlier run."""
-    ready = await reach(scenario.engine, api_key)
+async def _look(
+    scenario: Scenario, api_key: str | None, earlier: RunFacts | None, _: Words, tell: Callable[[str], None] | None
+) -> tuple[_Rows, int]:
+    """The page, and the exit code."""
+    ready = await reach(scenario.engine, api_key, tell=tell)
     try:
         reply, asked_at_s = await _ask(ready)
     finally:
         await ready.engine.close()
-    lines = [*_facts_lines(ready.facts), *_reply_lines(reply, asked_at_s)]
-    lines += [f"note         {clean(note)}" for note in ready.notes]
+    rows = [*_facts_rows(ready.facts, _), *_reply_rows(reply, asked_at_s, _)]
+    rows += [(_("note"), clean(_(note))) for note in ready.notes]
     sampler = Sampler(open_sources(scenario.telemetry.gpu_metrics, ready.facts.address))
-    lines += [f"gpu          {gpu.name}" for gpu in sampler.gpus]
-    lines += [f"gpu          {clean(note)}" for note in sampler.notes]
+    rows += [("GPU", clean(gpu.name)) for gpu in sampler.gpus]
+    rows += [("GPU", clean(_(note))) for note in sampler.notes]
     sampler.stop()
+    code = 0 if reply.error is None else UNUSABLE
     if earlier is None:
-        return lines, []
+        return rows, code
     now = msgspec.structs.replace(earlier, engine=ready.facts, gpus=sampler.gpus)
     differing = changes(earlier, now)
-    lines += [f"changed      {difference}: a re-test is due" for difference in differing]
-    return lines + ([] if differing else ["changed      nothing that is known to change the answer"]), differing
+    due = _("{change}: a re-test is due")
+    rows += [(_("changed"), due.format(change=clean(_(difference)))) for difference in differing]
+    if not differing:
+        rows.append((_("changed"), _("nothing that is known to change the answer")))
+    return rows, code or (CHANGED if differing else 0)
 
 
 async def _ask(ready: Ready) -> tuple[Reply, float]:
@@ -71,27 +98,28 @@ async def _ask(ready: Ready) -> tuple[Reply, float]:
     return reply, asked_at_s
 
 
-def _facts_lines(facts: EngineFacts) -> list[str]:
+def _facts_rows(facts: EngineFacts, _: Words) -> _Rows:
     """Name and value of whatever the server told; what it did not tell is said so."""
-    rows: list[tuple[str, object]] = [
-        ("address", facts.address),
-        ("engine", f"{facts.engine} {facts.version or '(version not told)'}"),
-        ("model", facts.model),
-        ("other models", ", ".join(m for m in facts.models if m != facts.model) or "none"),
-        ("adapters", ", ".join(facts.adapters) or "none"),
-        ("context", None if facts.context_tokens is None else f"{facts.context_tokens} tokens"),
-        ("slots", facts.slots),
-        ("KV pool", None if facts.kv_pool_tokens is None else f"{facts.kv_pool_tokens} tokens"),
-        ("quantization", facts.quantization),
-        ("metrics", facts.metrics),
+    tokens = _("{n} tokens")
+    rows: list[tuple[str, str | None]] = [
+        (_("address"), facts.address),
+        (_("engine"), f"{facts.engine} {facts.version or _('(version not told)')}"),
+        (_("model"), facts.model),
+        (_("other models"), ", ".join(m for m in facts.models if m != facts.model) or _("none")),
+        (_("adapters"), ", ".join(facts.adapters) or _("none")),
+        (_("context"), None if facts.context_tokens is None else tokens.format(n=number(facts.context_tokens, 9))),
+        (_("slots"), None if facts.slots is None else str(facts.slots)),
+        (_("KV pool"), None if facts.kv_pool_tokens is None else tokens.format(n=number(facts.kv_pool_tokens, 9))),
+        (_("quantization"), facts.quantization),
+        (_("metrics"), facts.metrics),
     ]
-    return [f"{name:<12} {'not told' if value is None else clean(str(value))}" for name, value in rows]
+    return [(name, _("not told") if value is None else clean(value)) for name, value in rows]
 
 
-def _reply_lines(reply: Reply, asked_at_s: float) -> list[str]:
+def _reply_rows(reply: Reply, asked_at_s: float, _: Words) -> _Rows:
     """What one small request showed."""
     if reply.error is not None:
-        return [f"answers      no: {reply.error}: {clean(reply.error_text or '')}"]
+        return [(_("answers"), f"{_('no')}: {reply.error}: {clean(reply.error_text or '')}")]
     request = Request(
         level=0,
         person=0,
@@ -102,15 +130,23 @@ def _reply_lines(reply: Reply, asked_at_s: float) -> list[str]:
         chunk_at_s=reply.chunk_at_s,
     )
     first_s = ttft_s(request)
+    streams = _("yes") if reply.chunk_at_s else _("no")
+    will_ask = _("streamed chat completions with history, at first {n} tokens were asked")
     return [
-        f"streams      {'yes' if reply.chunk_at_s else 'no'}, {len(reply.chunk_at_s)} chunks",
-        f"usage        {_usage(reply)}",
-        f"first token  after {seconds(first_s)}" if first_s is not None else "first token  not seen",
-        f"will ask     streamed chat completions with history, at first {PROBE_TOKENS} tokens were asked",
+        (_("streams"), _("{answer}, {n} chunks").format(answer=streams, n=len(reply.chunk_at_s))),
+        (_("usage"), _usage(reply, _)),
+        (
+            _("first token"),
+            _("not seen") if first_s is None else _("after {time}").format(time=seconds(first_s)),
+        ),
+        (_("will ask"), will_ask.format(n=PROBE_TOKENS)),
     ]
 
 
-def _usage(reply: Reply) -> str:
+def _usage(reply: Reply, _: Words) -> str:
     if reply.output_tokens is None:
-        return "not reported: token counts will be estimates"
-    return f"{reply.prompt_tokens} prompt tokens, {reply.output_tokens} output tokens"
+        return _("not reported: token counts will be estimates")
+    told = _("{prompt} prompt tokens, {output} output tokens")
+    return told.format(
+        prompt=_("unknown") if reply.prompt_tokens is None else reply.prompt_tokens, output=reply.output_tokens
+    )

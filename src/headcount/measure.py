@@ -28,7 +28,7 @@ from headcount.load.fleet import Fleet, LocalFleet, ProcessFleet, most_connectio
 from headcount.load.orders import Setup
 from headcount.preflight import Ready, Settled, reach, settle_workload
 from headcount.records import FORMAT_VERSION, EngineFacts, Gpu, RunFacts
-from headcount.review import limits_of, summaries_of
+from headcount.review import limits_of, scenario_of, summaries_of
 from headcount.scenario import Scenario, encode_scenario
 from headcount.session import Session, Watcher
 from headcount.slo import parse_slo
@@ -69,14 +69,16 @@ def measure(
     agree: Callable[[Intent], bool],
     resume: Path | None = None,
     embedded: EmbeddedEngine | None = None,
+    tell: Callable[[str], None] | None = None,
 ) -> Outcome | None:
     """Measure by a scenario, or go on with the stored run ``resume``; None when ``agree`` said no.
 
     ``embedded`` is a server of our own that is started first and ended last; its address becomes the scenario's.
+    ``tell`` hears what is waited for.
     Raises ``ServerError``, ``RunError`` or ``ScenarioError``. Whatever was measured before an error lies in the run
     folder. The simulated engine runs under the virtual clock.
     """
-    job = _Measurement(scenario, verb, out, api_key, watcher, agree, resume, embedded)
+    job = _Measurement(scenario, verb, out, api_key, watcher, agree, resume, embedded, tell)
     if scenario.engine.kind == "simulated" and not scenario.engine.url:
         return virtual.run(job.run())
     return _run_on_the_fast_loop(job)
@@ -105,6 +107,7 @@ class _Measurement:
         agree: Callable[[Intent], bool],
         resume: Path | None,
         embedded: EmbeddedEngine | None,
+        tell: Callable[[str], None] | None,
     ) -> None:
         self._scenario = scenario
         self._verb = verb
@@ -114,6 +117,7 @@ class _Measurement:
         self._agree = agree
         self._resume = resume
         self._embedded = embedded
+        self._tell = tell
         self._simulated = scenario.engine.kind == "simulated"
 
     async def run(self) -> Outcome | None:
@@ -125,7 +129,7 @@ class _Measurement:
             return await self._reach_and_measure()
 
     async def _reach_and_measure(self) -> Outcome | None:
-        ready = await reach(self._scenario.engine, self._api_key)
+        ready = await reach(self._scenario.engine, self._api_key, tell=self._tell)
         try:
             return await self._measure(ready)
         finally:
@@ -189,6 +193,10 @@ class _Measurement:
                 f"{self._resume} cannot be continued: {'; '.join(differing)}",
                 "start a new search, or bring the server back to what it was",
             )
+        stored = scenario_of(run)
+        if stored.search.max_time_s != self._scenario.search.max_time_s:
+            # More time was given: whoever reads the run judges by it.
+            writer.scenario(encode_scenario(msgspec.structs.replace(stored, search=self._scenario.search)))
         levels = run.levels()
         ends = [level.drained_at_s or level.stopped_at_s or level.began_at_s for level in levels]
         last_at_s = max([*ends, *(request.ended_at_s for request in run.requests())], default=0.0)
@@ -261,4 +269,7 @@ def _stop_on_signals(session: Session, writer: RunWriter) -> None:
 
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, on_signal)
+        try:
+            loop.add_signal_handler(number, on_signal)
+        except NotImplementedError:  # loops on Windows take none
+            signal.signal(number, lambda *_: loop.call_soon_threadsafe(on_signal))

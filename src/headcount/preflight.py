@@ -19,6 +19,7 @@ from headcount.errors import ScenarioError
 from headcount.http import Client, Target
 from headcount.records import EngineFacts, Prompt, Reply
 from headcount.scenario import EngineOptions
+from headcount.virtual import clock
 from headcount.workload import Workload, make_workload, settle
 from headcount.workload.calibration import PROBE, CalibrationText, TokenCost, calibration_texts, token_cost
 from headcount.workload.tokenizer import token_counter
@@ -33,6 +34,8 @@ MOST_TEXTS, TEXTS_AT_ONCE = 24, 8
 SURE_FRACTION = 0.015
 """No more texts are sent once the standard error is below this: one text's cost varies by about 5 % of the mean."""
 CALIBRATION_AT_ONCE = 4
+PATIENCE_S, REMIND_S = 1.0, 10.0
+"""When somebody who waits is told so, and how often again."""
 ADAPTER_PEOPLE = 64
 """So many people are asked which adapter they will use."""
 
@@ -69,16 +72,23 @@ def target_of(options: EngineOptions, api_key: str | None) -> Target | None:
     )
 
 
-async def reach(options: EngineOptions, api_key: str | None, *, adapter: str | None = None) -> Ready:
+async def reach(
+    options: EngineOptions,
+    api_key: str | None,
+    *,
+    adapter: str | None = None,
+    tell: Callable[[str], None] | None = None,
+) -> Ready:
     """Find out which engine answers, ask for its facts, and have it answer one small request.
 
-    Raises ``ServerError`` when it cannot be used, ``ScenarioError`` when no address is given and none is needed
-    by the engine named.
+    ``tell`` hears when that takes longer than a moment. Raises ``ServerError`` when it cannot be used,
+    ``ScenarioError`` when no address is given and one is needed by the engine named.
     """
     target = target_of(options, api_key)
     if target is None and options.kind == "auto":
         raise ScenarioError("engine.url is missing", "give the server's address, e.g. http://127.0.0.1:8000")
     client = Client(target) if target is not None else None
+    waiting = asyncio.ensure_future(_tell_while_waiting(options.url, tell)) if target and tell else None
     try:
         engine = await _engine(options, client)
         facts = await engine.facts()
@@ -87,7 +97,19 @@ async def reach(options: EngineOptions, api_key: str | None, *, adapter: str | N
         if client is not None:
             await client.close()
         raise
+    finally:
+        if waiting is not None:
+            waiting.cancel()
     return Ready(engine, facts, target, notes)
+
+
+async def _tell_while_waiting(url: str, tell: Callable[[str], None]) -> None:
+    """Say what is waited for after a second, and again every ten."""
+    began_at_s = clock()()
+    await asyncio.sleep(PATIENCE_S)
+    while True:
+        tell(f"waiting for {url} to answer ({clock()() - began_at_s:.0f} s)")
+        await asyncio.sleep(REMIND_S)
 
 
 async def _engine(options: EngineOptions, client: Client | None) -> Engine:

@@ -36,19 +36,25 @@ def recheck(
     run: Run,
     *,
     url: str | None,
+    model: str | None = None,
     out: Path,
     api_key: str | None,
     watcher: Watcher,
     agree: Callable[[Intent], bool],
     fail_on: Sequence[FailOn] = (),
+    tell: Callable[[str], None] | None = None,
 ) -> Rechecked | None:
-    """Measure again what ``run`` found; None when ``agree`` said no.
+    """Measure again what ``run`` found; None when ``agree`` said no. ``url`` and ``model`` stand in place of the
+    baseline's.
 
     Raises ``ScenarioError`` for a run without a limit, and whatever measuring raises.
     """
     baseline = review(run)
     scenario = rechecking_scenario(run, baseline, url, fail_on)
-    outcome = measure(scenario, verb="recheck", out=out, api_key=api_key, watcher=watcher, agree=agree)
+    scenario = msgspec.structs.replace(
+        scenario, engine=msgspec.structs.replace(scenario.engine, model=model or scenario.engine.model)
+    )
+    outcome = measure(scenario, verb="recheck", out=out, api_key=api_key, watcher=watcher, agree=agree, tell=tell)
     if outcome is None:
         return None
     now = review(open_run(outcome.path))

@@ -7,11 +7,13 @@ servers and clocks.
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Sequence
 
 import msgspec
 
 from headcount.analysis.conclusions import LevelSummary, Limits, Verdict
 from headcount.analysis.figures import imported_caution, judge_figures
+from headcount.analysis.search import next_level
 from headcount.analysis.summary import summarize
 from headcount.analysis.table import RequestTable
 from headcount.analysis.verdict import judge
@@ -20,8 +22,9 @@ from headcount.records import Level, Sample
 from headcount.scenario import Scenario, parse_scenario
 from headcount.slo import Clause, parse_slo
 from headcount.store import Run
+from headcount.workload.arrivals import Open, Replayed
 
-__all__ = ["conditions_of", "limits_of", "review", "scenario_of", "summaries_of"]
+__all__ = ["conditions_of", "limits_of", "nothing_left", "review", "scenario_of", "summaries_of"]
 
 _decode_figures = msgspec.json.Decoder(LevelSummary).decode
 
@@ -74,6 +77,14 @@ def summaries_of(run: Run, slo: tuple[Clause, ...], *, finished_only: bool = Fal
         )
         for level in levels
     ]
+
+
+def nothing_left(summaries: Sequence[LevelSummary], scenario: Scenario) -> bool:
+    """Whether a search, or fixed levels, by this scenario had come to their end. Arrivals at a rate and conditions go
+    their own way and are asked for anew."""
+    if isinstance(scenario.arrivals, Open | Replayed) or any(level.condition for level in summaries):
+        return False
+    return bool(summaries) and next_level(summaries, limits_of(scenario)) is None
 
 
 def _samples_by_level(run: Run, levels: list[Level]) -> dict[int, list[Sample]]:

@@ -32,6 +32,8 @@ T = TypeVar("T")
 
 _FLUSH_BYTES = 4 << 20
 """Pending lines are written without being asked beyond this, so that memory stays bounded."""
+_UNREADABLE = "check its permissions, and the disk"
+_UNWRITABLE = "make room and check its permissions, then go on with --resume"
 _GIVE_UP_LINES = 100
 """So many unreadable lines without a readable one: the file is not ours."""
 
@@ -53,11 +55,9 @@ class RunWriter:
         touched: a second run in the same second gets ``-2`` after its name."""
         try:
             path = _make_folder(parent, f"{_stamp(facts.started_utc)}-{_slug(name)}")
-            (path / "scenario.toml").write_text(scenario_text, encoding="utf-8")
-            # run.json last and at once: a folder that has it is whole.
-            partial = path / "run.json.partial"
-            partial.write_bytes(msgspec.json.format(msgspec.json.encode(facts), indent=2) + b"\n")
-            partial.replace(path / "run.json")
+            _replace(path / "scenario.toml", scenario_text.encode())
+            # run.json last: a folder that has it is whole.
+            _replace(path / "run.json", msgspec.json.format(msgspec.json.encode(facts), indent=2) + b"\n")
         except OSError as error:
             raise RunError(
                 f"cannot make a run folder in {parent}: {error.strerror or error}",
@@ -75,8 +75,17 @@ class RunWriter:
                 _cut_half_line(file)
         except OSError as error:
             writer.close()
-            raise RunError(f"cannot continue {path}: {error.strerror or error}") from error
+            raise RunError(f"cannot continue {path}: {error.strerror or error}", _UNWRITABLE) from error
         return writer, run
+
+    def scenario(self, text: str) -> None:
+        """The scenario as it was given anew to a run that goes on."""
+        try:
+            _replace(self.path / "scenario.toml", text.encode())
+        except OSError as error:
+            raise RunError(
+                f"cannot write {self.path / 'scenario.toml'}: {error.strerror or error}", _UNWRITABLE
+            ) from error
 
     def level(self, level: Level) -> None:
         """A level begins or goes on; written through at once, since there are few."""
@@ -138,7 +147,7 @@ class _LineFile:
         try:
             self._file = path.open("ab", buffering=0)
         except OSError as error:
-            raise RunError(f"cannot write {path}: {error.strerror or error}") from error
+            raise RunError(f"cannot write {path}: {error.strerror or error}", _UNWRITABLE) from error
         self._pending = bytearray()
 
     def append(self, lines: bytes) -> None:
@@ -212,7 +221,7 @@ class Run:
         except FileNotFoundError:
             return
         except OSError as error:
-            raise RunError(f"cannot read {self.path / name}: {error.strerror or error}") from error
+            raise RunError(f"cannot read {self.path / name}: {error.strerror or error}", _UNREADABLE) from error
         any_good, field = False, begin[: begin.find(b":") + 1]
         with file:
             for number, line in enumerate(file, 1):
@@ -232,7 +241,10 @@ class Run:
                 any_good = True
                 yield record
         if not any_good and self.damaged.get(name):
-            raise RunError(f"{self.path / name} is no file of a headcount run: not one line can be read")
+            raise RunError(
+                f"{self.path / name} is no file of a headcount run: not one line can be read",
+                "take the file away, or bring back a whole copy of the run folder",
+            )
 
 
 def open_run(path: Path) -> Run:
@@ -242,7 +254,7 @@ def open_run(path: Path) -> Run:
     except (FileNotFoundError, NotADirectoryError):
         raise RunError(f"{path} is not a run folder: it has no run.json", _nearby(path)) from None
     except OSError as error:
-        raise RunError(f"cannot read {path / 'run.json'}: {error.strerror or error}") from error
+        raise RunError(f"cannot read {path / 'run.json'}: {error.strerror or error}", _UNREADABLE) from error
     facts = _decode_facts(path, raw)
     try:
         scenario_text = (path / "scenario.toml").read_text(encoding="utf-8", errors="replace")
@@ -290,6 +302,13 @@ def _make_folder(parent: Path, name: str) -> Path:
     raise RunError(f"{parent} already holds 999 runs named {name}", "choose another place with --out")
 
 
+def _replace(file: Path, content: bytes) -> None:
+    """The whole file at once, or not at all."""
+    partial = file.with_name(f"{file.name}.partial")
+    partial.write_bytes(content)
+    partial.replace(file)
+
+
 def _stamp(started_utc: str) -> str:
     return datetime.fromisoformat(started_utc).astimezone(UTC).strftime("%Y-%m-%dT%H-%M-%S")
 
@@ -326,7 +345,7 @@ def _lock(path: Path) -> int | None:
     try:
         folder = os.open(path, os.O_RDONLY)
     except OSError as error:
-        raise RunError(f"cannot open {path}: {error.strerror or error}") from error
+        raise RunError(f"cannot open {path}: {error.strerror or error}", _UNREADABLE) from error
     try:
         fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as error:

@@ -8,6 +8,7 @@ baseline, 2 scenario or flags, 3 server, 4 run folder, 5 not to be trusted, 6 be
 from __future__ import annotations
 
 import argparse
+import contextlib
 import io
 import os
 import sys
@@ -21,6 +22,7 @@ from headcount.errors import HeadcountError
 __all__ = ["main"]
 
 INTERRUPTED = 130
+UNWRITABLE = 4
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -29,7 +31,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     verb: Callable[[argparse.Namespace], int] = options.verb
     try:
-        return verb(options)
+        code = verb(options)
+        sys.stdout.flush()
     except HeadcountError as error:
         if options.debug:
             raise
@@ -41,8 +44,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
         say("interrupted")
         return INTERRUPTED
     except BrokenPipeError:  # whoever read our output has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _forget_output()
         return 0
+    except OSError as error:
+        if options.debug:
+            raise
+        _forget_output()
+        say(f"error: {error.filename or 'the output'}: {error.strerror or error}")
+        say("\nhint: make room, or check the permissions; what was measured lies in the run folder")
+        return UNWRITABLE
+    return code
+
+
+def _forget_output() -> None:
+    """What stands in stdout's buffer goes nowhere, so that leaving does not fail once more."""
+    with contextlib.suppress(io.UnsupportedOperation):  # a stream of ours in a test is no file
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _open_standard_streams() -> None:

@@ -15,13 +15,16 @@ __all__ = [
     "add_key",
     "add_output",
     "agreed",
+    "amount",
     "api_key",
     "ask",
     "can_answer",
     "duration",
     "fraction",
+    "fraction_or_none",
     "positive",
     "say",
+    "whole",
 ]
 
 Verbs: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
@@ -58,28 +61,65 @@ def agreed(plan: str, *, ask_first: bool) -> bool:
     return answer is not None and answer.lower() in ("y", "yes")
 
 
+def whole(text: str) -> int:
+    """Any whole number."""
+    try:
+        return int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"must be a whole number, not {text!r}") from None
+
+
 def positive(text: str) -> int:
     """A whole number from 1 on."""
-    value = int(text)
+    value = whole(text)
     if value < 1:
-        raise argparse.ArgumentTypeError("must be at least 1")
+        raise argparse.ArgumentTypeError(f"must be at least 1, not {value}")
     return value
 
 
 def fraction(text: str) -> float:
-    """``5%`` or ``0.05``."""
-    value = float(text.removesuffix("%")) / (100.0 if text.endswith("%") else 1.0)
-    if not 0 < value < 1:
-        raise argparse.ArgumentTypeError("must lie between 0 and 1 (or 0% and 100%)")
+    """``5%`` or ``0.05``; 0 is none."""
+    value = _share(text)
+    if value == 0:
+        raise argparse.ArgumentTypeError("must be above 0, e.g. 5%")
+    return value
+
+
+def fraction_or_none(text: str) -> float:
+    """``25%``, ``0.25`` or ``0``."""
+    return _share(text)
+
+
+def _share(text: str) -> float:
+    try:
+        value = float(text.removesuffix("%")) / (100.0 if text.endswith("%") else 1.0)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value < 1:
+        raise argparse.ArgumentTypeError(f"must be a share such as 5% or 0.05, below 100%, not {text!r}")
+    return value
+
+
+def amount(text: str) -> float:
+    """Money: a number from 0 on."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value < float("inf"):
+        raise argparse.ArgumentTypeError(f"must be an amount of money such as 0.30, not {text!r}")
     return value
 
 
 def duration(text: str) -> float:
     """``90``, ``90s``, ``20m`` or ``1.5h``, in seconds."""
     units = {"s": 1.0, "m": 60.0, "h": 3600.0}
-    seconds = float(text[:-1]) * units[text[-1]] if text[-1:] in units else float(text)
+    try:
+        seconds = float(text[:-1]) * units[text[-1]] if text[-1:] in units else float(text)
+    except ValueError:
+        seconds = 0.0
     if not 0 < seconds < float("inf"):
-        raise argparse.ArgumentTypeError("must be a time such as 90s, 20m or 1.5h")
+        raise argparse.ArgumentTypeError(f"must be a time such as 90s, 20m or 1.5h, not {text!r}")
     return seconds
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import math
 import os
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,21 +19,44 @@ from headcount.cli.arguments import (
     can_answer,
     duration,
     fraction,
+    fraction_or_none,
     positive,
     say,
+    whole,
 )
-from headcount.errors import ScenarioError
+from headcount.errors import RunError, ScenarioError, ServerError
 
 if TYPE_CHECKING:
     from headcount.demo import EmbeddedEngine
     from headcount.measure import Intent, Outcome
     from headcount.scenario import Scenario
+    from headcount.store import Run
 
 __all__ = ["add", "look_around"]
 
 INTERRUPTED = 130
 NOT_TRUSTED = 5
 BELOW_REQUIRED = 1
+
+FLAGS = {
+    "search.max_users": "--max-users",
+    "search.max_time_s": "--max-time",
+    "search.level_time_s": "--level-time",
+    "search.resolution": "--resolution",
+    "search.headroom": "--headroom",
+    "engine.kind": "--engine",
+    "engine.url": "the address",
+    "workload.kind": "--workload",
+    "telemetry.gpu_metrics": "--gpu-metrics",
+    "processes": "--processes",
+    "slo": "--slo",
+}
+"""How who gives flags calls the keys of a scenario."""
+WITH_RESUME = {
+    *("resume", "url", "api_key", "insecure", "ca_file", "max_time", "processes", "require_users"),
+    *("yes", "format", "lang", "debug", "verb", "usual"),
+}
+"""What may be said anew of a run that goes on: how the server is reached, how long, and how the answer is shown."""
 
 
 def add(verbs: Verbs, common: argparse.ArgumentParser) -> None:
@@ -41,10 +65,11 @@ def add(verbs: Verbs, common: argparse.ArgumentParser) -> None:
     _add_server(find)
     _add_search(find)
     add_output(find)
-    find.set_defaults(verb=_find)
+    find.set_defaults(verb=_find, usual=find.get_default)
     run = verbs.add_parser("run", parents=[common], help="measure what a scenario file says: fixed levels or a search")
     run.add_argument("scenario", type=Path, help="a scenario file (TOML)")
     run.add_argument("url", nargs="?", help="the server's address, in place of the scenario's")
+    run.add_argument("--model", help="the model to ask, in place of the scenario's")
     _add_no_stages(run)
     add_key(run)
     add_output(run)
@@ -58,7 +83,7 @@ def add(verbs: Verbs, common: argparse.ArgumentParser) -> None:
 def _add_server(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("url", nargs="?", help="the server's address; none: look on this machine's usual ports")
     parser.add_argument(
-        "--engine", default="auto", help="which server it is (default: by what it answers), or simulated"
+        "--engine", metavar="KIND", help="which server it is (default: by what it answers), or simulated"
     )
     parser.add_argument("--model", help="the model to ask (default: the server's first)")
     add_key(parser)
@@ -66,13 +91,13 @@ def _add_server(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--ca-file", help="a certificate authority to trust for TLS")
     parser.add_argument("--slo", action="append", help='a preset (chat, strict, agent, home, whole) or "ttft_p95<=2s"')
     parser.add_argument(
-        "--workload", default="chat", help="what people do: chat, chat-slow, short, rag … (default chat)"
+        "--workload", metavar="KIND", help="what people do: chat, chat-slow, short, rag … (default chat)"
     )
     _add_no_stages(parser)
     parser.add_argument(
         "--tokenizer", metavar="FILE", help="the model's tokenizer.json, to count words by (default: ask)"
     )
-    parser.add_argument("--seed", type=int, default=1, help="of everything random (default 1)")
+    parser.add_argument("--seed", type=whole, metavar="N", help="of everything random (default 1)")
     parser.add_argument("--gpu-metrics", metavar="URL", help="a DCGM or other Prometheus exporter of the server's GPUs")
 
 
@@ -83,23 +108,79 @@ def _add_no_stages(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_search(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--max-users", type=positive, help="never more people than this (default 4096)")
-    parser.add_argument("--max-time", type=duration, help="never longer than this, e.g. 20m (default 1h)")
-    parser.add_argument("--level-time", type=duration, help="never longer at one level (default 3m)")
-    parser.add_argument("--resolution", type=fraction, help="how fine the answer must be, e.g. 5%% (default)")
-    parser.add_argument("--headroom", type=fraction, help="kept free below the limit (default 25%%)")
-    parser.add_argument("--processes", type=positive, default=1, help="load processes to begin with (default 1)")
+    parser.add_argument("--max-users", metavar="N", type=positive, help="never more people than this (default 4096)")
+    parser.add_argument(
+        "--max-time", metavar="TIME", type=duration, help="never longer than this, e.g. 20m (default 1h)"
+    )
+    parser.add_argument("--level-time", metavar="TIME", type=duration, help="never longer at one level (default 3m)")
+    parser.add_argument(
+        "--resolution", metavar="SHARE", type=fraction, help="how fine the answer must be, e.g. 5%% (default)"
+    )
+    parser.add_argument(
+        "--headroom", metavar="SHARE", type=fraction_or_none, help="kept free below the limit (default 25%%)"
+    )
+    parser.add_argument("--processes", type=positive, metavar="N", help="load processes to begin with (default 1)")
     parser.add_argument("--require-users", type=positive, metavar="N", help="exit 1 when the limit is below N")
     parser.add_argument("--resume", type=Path, metavar="RUN", help="go on with a run that was cut short")
 
 
 def _find(options: argparse.Namespace) -> int:
-    from headcount.review import scenario_of
+    if options.resume:
+        return _resume(options)
+    return _measure(_as_flagged(_scenario_from_flags(options), options), options, "find")
+
+
+def _resume(options: argparse.Namespace) -> int:
+    """Go on with a stored run by its own settings; when it had finished, its answer is shown."""
+    from headcount.analysis.search import spent_s
+    from headcount.review import nothing_left, scenario_of, summaries_of
+    from headcount.slo import parse_slo
     from headcount.store import open_run
 
-    if options.resume:
-        return _measure(scenario_of(open_run(options.resume)), options, "find")
-    return _measure(_as_flagged(_scenario_from_flags(options), options), options, "find")
+    beside = [name for name, value in vars(options).items() if name not in WITH_RESUME and value != options.usual(name)]
+    if beside:
+        flag = f"--{beside[0].replace('_', '-')}"
+        raise ScenarioError(
+            f"--resume goes on with the settings of its run; {flag} cannot be changed",
+            f"leave out {flag}, or begin anew",
+        )
+    run = open_run(options.resume)
+    if run.facts.verb == "import":
+        raise RunError(f"{run.path} was imported and cannot be continued", "measure with headcount find")
+    known = summaries_of(run, parse_slo(run.facts.slo), finished_only=True)
+    scenario = _resumed(scenario_of(run), spent_s(known), options)
+    if nothing_left(known, scenario):
+        return _finished(run, options)
+    say(f"going on with {run.path}, where {_levels(len(known))} told")
+    return _measure(scenario, options, "find")
+
+
+def _resumed(scenario: Scenario, spent_s: float, options: argparse.Namespace) -> Scenario:
+    """The run's own scenario with what was said anew; ``--max-time`` is time from now on."""
+    import msgspec
+
+    engine, search = scenario.engine, scenario.search
+    if options.url and engine.kind == "simulated":
+        raise ScenarioError("the simulated engine has no address", f"leave out {options.url}")
+    ca_file, insecure = options.ca_file or engine.ca_file, options.insecure or engine.insecure
+    engine = msgspec.structs.replace(engine, url=options.url or engine.url, ca_file=ca_file, insecure=insecure)
+    if options.max_time:
+        search = msgspec.structs.replace(search, max_time_s=spent_s + options.max_time)
+    processes = options.processes or scenario.processes
+    return msgspec.structs.replace(scenario, engine=engine, search=search, processes=processes)
+
+
+def _levels(n: int) -> str:
+    return "1 level is" if n == 1 else f"{n} levels are"
+
+
+def _finished(run: Run, options: argparse.Namespace) -> int:
+    """Show the answer of a run that had finished."""
+    from headcount.measure import Outcome
+    from headcount.review import review
+
+    say(f"{run.path} had finished: nothing is left to measure (more time: --max-time 20m)")
+    return _answered(Outcome(review(run), run.facts, run.path, interrupted=False), options)
 
 
 def _run(options: argparse.Namespace) -> int:
@@ -119,7 +200,8 @@ def _as_flagged(scenario: Scenario, options: argparse.Namespace) -> Scenario:
     if engine.kind == "simulated" and options.url:
         raise ScenarioError("the simulated engine has no address", f"leave out {options.url}, or name another engine")
     if engine.kind != "simulated":
-        engine = msgspec.structs.replace(engine, url=options.url or engine.url or look_around())
+        url, model = options.url or engine.url or look_around(), options.model or engine.model
+        engine = msgspec.structs.replace(engine, url=url, model=model)
     workload = without_stages(scenario.workload) if options.no_stages else scenario.workload
     return msgspec.structs.replace(scenario, engine=engine, workload=workload)
 
@@ -139,7 +221,7 @@ def _demo(options: argparse.Namespace) -> int:
 def _measure(scenario: Scenario, options: argparse.Namespace, verb: str, embedded: EmbeddedEngine | None = None) -> int:
     """Measure, show the answer, give the exit code."""
     from headcount.measure import measure
-    from headcount.report import known_format, save_html, write_report
+    from headcount.report import known_format
     from headcount.report.progress import Progress
     from headcount.report.words import language_of
 
@@ -157,10 +239,18 @@ def _measure(scenario: Scenario, options: argparse.Namespace, verb: str, embedde
             agree=lambda intent: _agreed(intent, options),
             resume=getattr(options, "resume", None),
             embedded=embedded,
+            tell=progress.say,
         )
     if outcome is None:
         say("nothing was measured")
         return 0
+    return _answered(outcome, options)
+
+
+def _answered(outcome: Outcome, options: argparse.Namespace) -> int:
+    """Show the answer, give the exit code."""
+    from headcount.report import save_html, write_report
+
     page = save_html(outcome.verdict, outcome.facts, outcome.path, options.lang)
     write_report(options.format, outcome.verdict, outcome.facts, outcome.path, options.lang)
     say(f"\nreport: {page}\nfacts:  {outcome.path}")
@@ -190,7 +280,7 @@ def _scenario_from_flags(options: argparse.Namespace) -> Scenario:
     from headcount.scenario import make_scenario
 
     engine = {
-        "kind": options.engine,
+        "kind": options.engine or "auto",
         "url": options.url,
         "model": options.model,
         "insecure": options.insecure,
@@ -207,15 +297,31 @@ def _scenario_from_flags(options: argparse.Namespace) -> Scenario:
     slo = options.slo or ["chat"]
     table = {
         "name": "find",
-        "seed": options.seed,
+        "seed": 1 if options.seed is None else options.seed,
         "slo": slo[0] if len(slo) == 1 else slo,
-        "processes": options.processes,
+        "processes": options.processes or 1,
         "engine": _given(engine),
-        "workload": {"kind": options.workload},
+        "workload": {"kind": options.workload or "chat"},
         "search": _given(search),
         "telemetry": _given({"gpu_metrics": options.gpu_metrics}),
     }
-    return make_scenario(table)
+    try:
+        return make_scenario(table)
+    except ScenarioError as error:
+        raise ScenarioError(_by_flags(error.message), _hint_for_flags(error)) from error
+
+
+def _by_flags(text: str) -> str:
+    """A sentence about keys as one about flags."""
+    keys = "|".join(map(re.escape, FLAGS))
+    return re.sub(rf"(?<![\w.])(?:{keys})(?![\w.])", lambda found: FLAGS[found[0]], text)
+
+
+def _hint_for_flags(error: ScenarioError) -> str:
+    """What flags cannot say, a scenario file can."""
+    if error.message.startswith("workload.") and _by_flags(error.message) == error.message:
+        return f"a scenario file can say more of people than flags: headcount run FILE ({error.hint})"
+    return _by_flags(error.hint)
 
 
 def _given(table: dict[str, object]) -> dict[str, object]:
@@ -231,7 +337,7 @@ def look_around() -> str:
 
     found = asyncio.run(find_servers())
     if not found:
-        raise ScenarioError(
+        raise ServerError(
             "no model server answers on this machine's usual ports",
             "give its address: headcount find http://HOST:PORT   (or try: headcount demo)",
         )

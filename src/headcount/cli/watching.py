@@ -27,6 +27,7 @@ def add(verbs: Verbs, common: argparse.ArgumentParser) -> None:
     recheck = verbs.add_parser("recheck", parents=[common], help="is a measured server still what it was")
     recheck.add_argument("run", type=Path, help="the run folder of the baseline")
     recheck.add_argument("url", nargs="?", help="the server's address, in place of the baseline's")
+    recheck.add_argument("--model", help="the model to ask, in place of the baseline's")
     add_key(recheck)
     recheck.add_argument(
         "--fail-on", action="append", metavar="CONDITION", help='exit 1 on this alone: "limit<-5%%", "e2e_p50>+10%%"'
@@ -62,17 +63,21 @@ def _recheck(options: argparse.Namespace) -> int:
     if options.format not in RETESTS:
         raise ScenarioError(f"format {options.format!r} is not known", f"known: {', '.join(RETESTS)}")
     fail_on = [parse_fail_on(text) for text in options.fail_on or ()]
+    summary = options.summary or os.environ.get("GITHUB_STEP_SUMMARY")
+    _refuse_unwritable([options.junit, Path(summary) if summary else None])
     run = open_run(options.run)
     options.lang = options.lang or language_of(os.environ)
     with Progress(line_every_s=math.inf if run.facts.simulated else 15.0, language=options.lang) as progress:
         found = recheck(
             run,
             url=options.url,
+            model=options.model,
             out=options.out,
             api_key=api_key(options),
             watcher=progress,
             agree=lambda intent: _agreed(intent, run.facts, options),
             fail_on=fail_on,
+            tell=progress.say,
         )
     if found is None:
         say("nothing was measured")
@@ -93,6 +98,18 @@ def _agreed(intent: Intent, baseline: RunFacts, options: argparse.Namespace) -> 
         say(change)
     about = (intent.scenario, intent.facts, intent.estimate_s, intent.notes, intent.simulated)
     return agreed(plan_text(*about, language=options.lang), ask_first=not options.yes and not intent.simulated)
+
+
+def _refuse_unwritable(files: list[Path | None]) -> None:
+    """Say before the measuring, not after it, that a file cannot be written."""
+    for file in filter(None, files):
+        there = file.exists()
+        try:
+            file.open("a").close()
+            if not there:
+                file.unlink()
+        except OSError as error:
+            raise RunError(f"cannot write {file}: {error.strerror or error}", "choose another place") from error
 
 
 def _for_ci(told: Retest, options: argparse.Namespace) -> None:

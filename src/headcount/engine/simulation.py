@@ -184,7 +184,7 @@ def _policy(profile: Profile, options: Options) -> Policy:
         sizes = {name: getattr(profile.policy, name) for name in ("slots", "pool_tokens", "context_tokens")}
         return replace(POLICIES[options.policy](), **{**sizes, **given})
     except ValueError as error:
-        raise ScenarioError(f"engine.options: {error}") from error
+        raise ScenarioError(f"engine.options: {error}", "change that option, or leave it out") from error
 
 
 def _cost(cost: Cost, options: Options) -> Cost:
@@ -192,6 +192,6 @@ def _cost(cost: Cost, options: Options) -> Cost:
     given = {name: getattr(options, name) for name in names if getattr(options, name, None) is not None}
     cost = replace(cost, **given)
     if options.speed <= 0:
-        raise ScenarioError(f"engine.options.speed must be above 0, not {options.speed}")
+        raise ScenarioError(f"engine.options.speed must be above 0, not {options.speed}", "1 is the usual speed")
     scaled = {name: getattr(cost, name) / options.speed for name in names if name.endswith("_s")}
     return replace(cost, **scaled)

@@ -291,7 +291,9 @@ def _head_lines(target: Target, host: str) -> bytes:
     try:
         return lines.encode("latin-1") + b"content-length: "
     except UnicodeEncodeError as error:
-        raise ScenarioError("a header or the API key holds characters that HTTP cannot carry") from error
+        raise ScenarioError(
+            "a header or the API key holds characters that HTTP cannot carry", "was it copied with quotes or dots?"
+        ) from error
 
 
 def _tls_context(target: Target) -> ssl.SSLContext:

@@ -237,7 +237,7 @@ class _Worker:
         self._tell(msgspec.json.encode(self._setup))
         await self._hear("ready", START_TIMEOUT_S)
         if self.lost:
-            raise ServerError(self.lost)
+            raise ServerError(self.lost, "does this machine have memory and processes left? See what was said above")
 
     async def obey(self, order: Order, answer: str, timeout_s: float) -> None:
         """Give an order and wait until it has been carried out; says nothing to a process that is lost."""

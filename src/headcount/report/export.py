@@ -138,7 +138,7 @@ def _write_parquet(folder: Path, levels: Iterable[Row], requests: Iterable[Row])
                     f"columns={{{struct}}})) TO {_sql(str(path))} (FORMAT parquet)"
                 )
         except duckdb.Error as error:
-            raise RunError(f"cannot write {path}: {error}") from error
+            raise RunError(f"cannot write {path}: {error}", "choose another place with --out") from error
         finally:
             lines.unlink(missing_ok=True)
         written.append(path)

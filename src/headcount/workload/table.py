@@ -49,7 +49,7 @@ def nearest(given: str, known: list[str]) -> str:
     """``did you mean ...`` for the most similar known name, or the known names when none resembles it."""
     if close := difflib.get_close_matches(given, known, n=1, cutoff=0.6):
         return f"did you mean {close[0]}?"
-    return f"known: {', '.join(known)}" if known else ""
+    return f"known: {', '.join(known)}" if known else "leave it out"
 
 
 def key_paths(kind: Any, at: str = "") -> Iterator[str]:
@@ -89,17 +89,17 @@ def _explained(text: str, kind: Any, table: Mapping[str, object], at: str, other
         choices = _choices(kind, inner)
         hint = nearest(str(given), choices)
         options = f" must be one of {', '.join(choices)}" if choices else " is not understood"
-        return ScenarioError(f"{path}{options}{got}", hint if hint.startswith("did") else "")
+        return ScenarioError(f"{path}{options}{got}", hint if hint.startswith("did") else f"change {path}")
     if length := re.match(r"Expected `array` of length(?: (..))? (\d+)", what):
         there = len(given) if isinstance(given, list | tuple) else 0
         limit = _limit(f"{length[1] or ''} {length[2]}")
-        return ScenarioError(f"{path} must have{limit} values, not {there}")
+        return ScenarioError(f"{path} must have{limit} values, not {there}", f"change {path}")
     if expected := re.match(r"Expected `(.*?)`(.*?)(, got .*)?$", what):
         wanted = " or ".join(_KIND_WORDS.get(part, part) for part in expected[1].split(" | "))
         limit = _limit(expected[2])
         return ScenarioError(f"{path} must be {wanted}{limit}{got}", f"change {path}")
     sentence, _, hint = what.partition("; ")
-    return ScenarioError(f"{path}: {sentence}" if path else sentence, hint)
+    return ScenarioError(f"{path}: {sentence}" if path else sentence, hint or f"change {path or 'it'}")
 
 
 def _limit(text: str) -> str:
@@ -121,7 +121,7 @@ def _nearest_key(given: str, kind: Any, inner: str, at: str, others: list[str]) 
     everywhere = {path.rpartition(".")[2]: path for path in reversed(list(key_paths(kind, at)))}
     if close := difflib.get_close_matches(given, list(everywhere), n=1, cutoff=0.6):
         return f"did you mean {everywhere[close[0]]}?"
-    return f"known: {', '.join(own)}" if own else ""
+    return f"known: {', '.join(own)}" if own else "leave it out"
 
 
 def _structs_at(kind: Any, path: str) -> list[type[msgspec.Struct]]:
