@@ -7,15 +7,14 @@ runs on a real server and, under the virtual clock, on the simulated one.
 from __future__ import annotations
 
 import asyncio
-import math
 import statistics
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
 import msgspec
 
+from headcount.agenda import Agenda
 from headcount.analysis.conclusions import LevelSummary, Limits, Plan, Verdict
-from headcount.analysis.search import next_level, spent_s
 from headcount.analysis.summary import summarize
 from headcount.analysis.table import RequestTable
 from headcount.analysis.verdict import judge
@@ -28,7 +27,7 @@ from headcount.slo import Clause, Comfort
 from headcount.store import RunWriter
 from headcount.virtual import clock
 from headcount.workload import Expected
-from headcount.workload.arrivals import ArrivalPlan, Closed, Finite, Open, Replayed, Synchronised
+from headcount.workload.arrivals import ArrivalPlan, Closed
 
 __all__ = ["Session", "Watcher"]
 
@@ -38,8 +37,6 @@ FLUSH_INTERVAL_S = 0.5
 """Facts lie on disk at most this, and a load process's own quarter second, after they happened."""
 HEAD_START_S = 0.3
 """A level begins so much after its order, so that every load process is ready for the first instant."""
-GUESSED_TOKENS_PER_S = 50.0
-"""How fast one person's answer is written, before any was measured: the starts of the first level are spread by it."""
 CLIENT_LATE = frozenset({"client-lag", "send-delay", "client-cpu"})
 """Cautions of a level that one more load process may spare the next one."""
 BUSY_FRACTION = 0.5
@@ -84,6 +81,7 @@ class Session:
         next_index: int = 0,
         condition: str = "",
         shares_server: bool = False,
+        active_share: float | None = None,
     ) -> None:
         """``condition`` names the levels of one of several sessions that share a run folder, whose people say the same
         words; ``shares_server``: but for their first sentences, which another of them would find in its cache."""
@@ -94,13 +92,13 @@ class Session:
         self._about = about
         self._slo = slo
         self._limits = limits
-        self._expected = expected
         self._watcher = watcher
         self._origin_s = origin_s
         self._headroom = headroom
         self._comfort = comfort
         self._sample_interval_s = sample_interval_s
-        self._arrivals = arrivals
+        self._active_share = active_share
+        self._agenda = Agenda(arrivals, limits, expected, lambda summaries: self._judged(summaries).recommended_users)
         self._summaries = list(earlier)
         self._next_index = next_index
         self._condition = condition
@@ -197,13 +195,17 @@ class Session:
 
     def verdict(self) -> Verdict:
         """What is known so far."""
+        return self._judged(self._summaries)
+
+    def _judged(self, summaries: Sequence[LevelSummary]) -> Verdict:
         return judge(
-            self._summaries,
+            summaries,
             self._limits,
             self._slo,
             headroom=self._headroom,
             comfort=self._comfort,
             engine=self._about.engine,
+            active_share=self._active_share,
         )
 
     def _client_was_busy(self) -> bool:
@@ -212,39 +214,13 @@ class Session:
         return bool(shares) and statistics.median(shares) > BUSY_FRACTION
 
     def _next_plan(self) -> Plan | None:
-        """The next level; of an open loop, the people who are expected to be inside at once."""
-        if not isinstance(self._arrivals, Open | Replayed):
-            return next_level(self._summaries, self._limits)
-        rates_per_s, position = self._rates_per_s(), len(self._summaries)
-        left_s = self._limits.max_time_s - spent_s(self._summaries)
-        if position == len(rates_per_s) or left_s <= 0:
-            return None
-        stay_s = self._expected.turns * self._turn_cycle_s(0)
-        users = math.ceil((rates_per_s[position] or 1.0) * stay_s)
-        return Plan(users, "fixed", min(self._limits.level_time_s, left_s))
-
-    def _rates_per_s(self) -> tuple[float | None, ...]:
-        """The levels of an open loop; None for a trace, which has a pace of its own."""
-        return self._arrivals.rates_per_s if isinstance(self._arrivals, Open) else (None,)
+        return self._agenda.next_plan(self._summaries)
 
     def _level(self, plan: Plan) -> Level:
         """The level of a plan, as if it began now."""
-        arrivals, position = self._arrivals, len(self._summaries)
-        together = plan.purpose == "burst" or not isinstance(arrivals, Closed | Synchronised)
-        rate_per_s = self._rates_per_s()[position] if isinstance(arrivals, Open) else None
-        return Level(
-            index=self._next_index,
-            users=plan.users,
-            began_at_s=self._at_s(),
-            condition=self._condition,
-            words=self._words(plan.users, rate_per_s),
-            purpose=plan.purpose,
-            arrivals=str(arrivals.__struct_config__.tag),
-            rate_per_s=rate_per_s,
-            spread_s=0.0 if together else self._turn_cycle_s(plan.users),
-            conversations_each=_conversations_each(arrivals, position),
-            processes=self._fleet.processes,
-        )
+        level = self._agenda.level(plan, self._summaries, self._next_index, self._at_s())
+        words = self._words(plan.users, plan.rate_per_s)
+        return msgspec.structs.replace(level, condition=self._condition, words=words, processes=self._fleet.processes)
 
     def _words(self, users: int, rate_per_s: float | None) -> str:
         """What the level's words are called: those of the same visit to the same load under other conditions."""
@@ -299,7 +275,7 @@ class Session:
                     return "interrupted"
                 if finished.done():
                     return "finished"
-                if plan.purpose != "fixed" and summary.decision in ("holds", "fails"):
+                if self._agenda.enough(plan, summary):
                     return "decided"
                 if at_s - level.began_at_s >= plan.time_s:
                     return "time"
@@ -326,13 +302,6 @@ class Session:
     def _at_s(self) -> float:
         """Seconds since the run began."""
         return self._now() - self._origin_s
-
-    def _turn_cycle_s(self, users: int) -> float:
-        """One mean turn with its pause: as on the level nearest in size, guessed while none is known."""
-        known = {s.users: s.turn_cycle_s for s in self._summaries if s.turn_cycle_s is not None}
-        if known:
-            return known[min(known, key=lambda others: abs(others - users))]
-        return self._expected.output_tokens / GUESSED_TOKENS_PER_S + self._expected.think_s + self._expected.stage_s
 
     def _in_flight(self) -> int:
         """Requests in flight over all load processes, by their newest samples."""
@@ -362,10 +331,3 @@ class Session:
             gauges = await self._engine.gauges()
             at_s = self._at_s()
             self.take_samples([Sample(at_s, name, value) for name, value in gauges.items()])
-
-
-def _conversations_each(arrivals: ArrivalPlan, position: int) -> int | None:
-    """After how many conversations each person of the level in this position leaves; None when nobody does."""
-    if isinstance(arrivals, Finite):
-        return arrivals.conversations_at(position)
-    return 1 if isinstance(arrivals, Open | Replayed) else None

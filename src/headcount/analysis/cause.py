@@ -10,10 +10,11 @@ from collections.abc import Sequence
 
 import msgspec
 
-from headcount.analysis.conclusions import LevelSummary
+from headcount.analysis.conclusions import LevelSummary, SoakStep
+from headcount.analysis.gpu_cautions import PLAIN_REASONS
 from headcount.records import EngineFacts
 
-__all__ = ["Cause", "find_cause"]
+__all__ = ["Cause", "find_cause", "held_back"]
 
 
 class Cause(msgspec.Struct, frozen=True):
@@ -26,6 +27,7 @@ class Cause(msgspec.Struct, frozen=True):
 
 _CLIENT = ("client-lag", "send-delay", "client-cpu", "client-errors", "in-flight-not-reached")
 _HEAT = ("throttled", "power-limited")
+_COOLER = "better cooling or a higher power limit would raise the limit"
 _FULL_KV_FRACTION = 0.95
 _SLOWER = 1.3
 """Writing is called slower when TPOT grew by so much over that of the smallest level."""
@@ -80,6 +82,21 @@ def find_cause(summaries: Sequence[LevelSummary], limit_users: int | None, engin
     )
 
 
+def held_back(steps: Sequence[SoakStep]) -> Cause | None:
+    """Heat or power, when a soak broke while a GPU was throttled: it gives out before whatever limited the search."""
+    broke = next((step.soak for step in steps if not step.kept and step.soak.throttled), None)
+    if broke is None:
+        return None
+    reasons = " and ".join(dict.fromkeys(PLAIN_REASONS[reason] for reason in broke.throttled))
+    early_hz, late_hz = broke.sm_clock_hz
+    clocks = f", from {early_hz / 1e6:.0f} to {late_hz / 1e6:.0f} MHz" if early_hz and late_hz else ""
+    return Cause(
+        "heat-or-power",
+        f"The GPU could not keep its speed with {broke.users} people: it was throttled by {reasons}{clocks}.",
+        (_COOLER,),
+    )
+
+
 def _over(summary: LevelSummary) -> bool:
     return any(c.miss_fraction is not None and c.miss_fraction > c.allowed_fraction for c in summary.clauses)
 
@@ -122,7 +139,7 @@ def _heat(levels: Sequence[LevelSummary]) -> Cause | None:
     return Cause(
         "heat-or-power",
         f"The GPU could not keep its speed: {_ended(told)}",
-        ("better cooling or a higher power limit would raise the limit",),
+        (_COOLER,),
     )
 
 

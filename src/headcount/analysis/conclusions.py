@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 __all__ = [
+    "Burst",
     "Caution",
     "ClauseResult",
     "ConditionResult",
@@ -13,6 +14,8 @@ __all__ = [
     "Limits",
     "Plan",
     "Quantiles",
+    "Soak",
+    "SoakStep",
     "Verdict",
 ]
 
@@ -68,6 +71,45 @@ class GpuFigures(msgspec.Struct, frozen=True):
     temperature_max_c: float | None
     power_mean_w: float | None
     utilization_mean_fraction: float | None
+
+
+class Burst(msgspec.Struct, frozen=True):
+    """What happened when all people of a level pressed enter at the same instant."""
+
+    users: int
+    n_late: int
+    """How many of their answers missed a clause of the service level, or never came."""
+    worst_wait_s: float | None
+    """To the first token; of whole answers to their end. What was cut or failed counts with its age."""
+    median_wait_s: float | None
+    recovered_after_s: float | None
+    """From that instant until the last one whose wait was beyond the service level was answered, after which
+    everybody's next turn was within it; 0 when nobody was late; None when that did not come within ``watched_s``."""
+    watched_s: float
+    spoiled: str = ""
+    """Why these figures are not the server's, in a sentence; empty when they are."""
+
+
+class Soak(msgspec.Struct, frozen=True):
+    """How a level changed while it was held for long. Pairs are its first and its last quarter; None where unknown."""
+
+    users: int
+    held_s: float
+    ttft_p50_s: tuple[float | None, float | None]
+    user_tokens_per_s: tuple[float | None, float | None]
+    sm_clock_hz: tuple[float | None, float | None]
+    temperature_c: tuple[float | None, float | None]
+    steady_after_s: float | None
+    """From when on temperatures and clocks stood still; None when they never did, or none are known."""
+    throttled: tuple[str, ...] = ()
+    """Why GPUs held their clocks down in more than one reading in a hundred, by the driver's names."""
+
+
+class SoakStep(msgspec.Struct, frozen=True):
+    """One number of people of the soak, and whether it stayed within the service level to its end."""
+
+    soak: Soak
+    kept: bool
 
 
 class LevelSummary(msgspec.Struct, frozen=True):
@@ -137,6 +179,10 @@ class LevelSummary(msgspec.Struct, frozen=True):
     comfort: str = ""
     """How it is felt: ``comfortable``, ``slightly slow``, ``frustrating`` or ``unusable``; empty when not known.
     Decides nothing."""
+    burst: Burst | None = None
+    """Of a level of purpose ``burst``."""
+    soak: Soak | None = None
+    """Of a level of purpose ``soak``."""
 
 
 class Limits(msgspec.Struct, frozen=True):
@@ -153,6 +199,10 @@ class Limits(msgspec.Struct, frozen=True):
     """Where doubling begins; from the probe's first guess."""
     levels: tuple[int, ...] = ()
     """Fixed levels instead of a search."""
+    burst: bool = True
+    """Whether everybody presses enter at once at the recommended number, once a search has found it."""
+    soak_s: float = 0.0
+    """How long the recommended number is held after the search, on top of ``max_time_s``; 0: not at all."""
 
 
 class Plan(msgspec.Struct, frozen=True):
@@ -162,6 +212,8 @@ class Plan(msgspec.Struct, frozen=True):
     purpose: str
     time_s: float
     """The most it may take."""
+    rate_per_s: float | None = None
+    """Of an open loop: new conversations per second."""
 
 
 class ConditionResult(msgspec.Struct, frozen=True):
@@ -207,9 +259,22 @@ class Verdict(msgspec.Struct, frozen=True):
     """The answer in one sentence."""
     first_estimate_users: float | None = None
     """By formula: sustained output tokens/s over tokens/s one active person demands."""
+    estimate_sentence: str = ""
+    """The estimate held against the limit, with the reason when they differ."""
     knee_users: float | None = None
     conditions: tuple[ConditionResult, ...] = ()
     """Of a run that holds conditions against each other; its own limit is None then."""
     findings: tuple[str, ...] = ()
     """What that shows besides ``sentence``, a sentence each."""
     levels: tuple[LevelSummary, ...] = ()
+    """All but the burst."""
+    burst: Burst | None = None
+    burst_sentence: str = ""
+    """What the burst showed, or why there was none though it was wanted."""
+    soak: tuple[SoakStep, ...] = ()
+    """In the order in which they were held; more than one when the first did not stay within the service level."""
+    soak_sentence: str = ""
+    active_share: float | None = None
+    """The share of registered accounts in use in the busy hour, as it was given."""
+    accounts: int | None = None
+    """The most accounts of which more than ``recommended_users`` are in use at once with a risk of at most 1 %."""

@@ -12,7 +12,7 @@ import numpy as np
 from headcount.analysis.conclusions import Caution
 from headcount.analysis.machine import Machine, counted
 
-__all__ = ["CHECKS"]
+__all__ = ["CHECKS", "PLAIN_REASONS", "throttle_shares"]
 
 _NEAR_SLOWDOWN_C = 5.0
 _CLOSE_ENOUGH_TO_MATTER_C = 20.0
@@ -23,7 +23,7 @@ _FEW_READINGS = 5
 """Below these a window says nothing about what held throughout it."""
 _DELIBERATE = frozenset({"applications_clocks_setting", "display_clock_setting", "sync_boost"})
 """Clocks held by a setting: the same from the first second to the last, so no reason to doubt a level."""
-_PLAIN_REASONS = {
+PLAIN_REASONS = {
     "sw_power_cap": "its power limit",
     "sw_thermal_slowdown": "heat",
     "hw_thermal_slowdown": "heat (hardware)",
@@ -32,6 +32,7 @@ _PLAIN_REASONS = {
     "board_limit": "the board's own limit",
     "reliability": "the voltage's reliability limit",
 }
+"""Of the driver's names those that stand for being held back, in words."""
 
 
 def _gpu_lost(machine: Machine) -> list[Caution]:
@@ -50,10 +51,10 @@ def _gpu_lost(machine: Machine) -> list[Caution]:
 def _throttled(machine: Machine) -> list[Caution]:
     """Clocks were held down for more than one reading in a hundred, by anything but a power cap or a setting."""
     found = []
-    for uuid, shares in _throttle_shares(machine).items():
+    for uuid, shares in throttle_shares(machine).items():
         told = {r: s for r, s in shares.items() if r not in _DELIBERATE and r != "sw_power_cap" and s > 0.01}
         if told:
-            why = ", ".join(f"{_PLAIN_REASONS.get(r, r)} {s:.0%} of the time" for r, s in told.items())
+            why = ", ".join(f"{PLAIN_REASONS.get(r, r)} {s:.0%} of the time" for r, s in told.items())
             found.append(
                 Caution(
                     "throttled",
@@ -67,7 +68,7 @@ def _throttled(machine: Machine) -> list[Caution]:
 def _power_limited(machine: Machine) -> list[Caution]:
     """Power stood at its limit for most of the window: by the driver's word, or within 2 % of it."""
     found = []
-    shares = _throttle_shares(machine)
+    shares = throttle_shares(machine)
     for uuid in machine.measured_on("gpu_power_w"):
         limit_w = _limit_w(machine, uuid)
         watts = np.asarray(machine.values("gpu_power_w", uuid))
@@ -211,7 +212,7 @@ CHECKS: tuple[Callable[[Machine], list[Caution]], ...] = (
 """In the order in which they are told."""
 
 
-def _throttle_shares(machine: Machine) -> dict[str, dict[str, float]]:
+def throttle_shares(machine: Machine) -> dict[str, dict[str, float]]:
     """GPU → reason → share of the readings at which it held."""
     readings: dict[str, set[float]] = {}
     active: dict[str, dict[str, int]] = {}

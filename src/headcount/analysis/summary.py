@@ -9,12 +9,14 @@ import msgspec
 import numpy as np
 
 from headcount.analysis.cautions import cautions_of
-from headcount.analysis.conclusions import Caution, LevelSummary, Quantiles
+from headcount.analysis.conclusions import Caution, LevelSummary, Quantiles, Soak
 from headcount.analysis.evidence import Evidence
 from headcount.analysis.lengths import Lengths, lengths_of, not_as_planned
 from headcount.analysis.level_test import Window, decide, steady_window, turn_cycle_s
 from headcount.analysis.machine import Machine
 from headcount.analysis.machine_cautions import machine_cautions
+from headcount.analysis.rehearsal import BURST, SOAK, burst_of, of_burst
+from headcount.analysis.soak import late_part, soak_of
 from headcount.analysis.table import Floats, RequestTable, Rows
 from headcount.records import Level, RunFacts, Sample
 from headcount.slo import Clause
@@ -46,12 +48,13 @@ def summarize(
     rows = table.rows()
     window = steady_window(level, rows, until_s)
     ended = ~rows.cut & (rows.ended_at_s <= until_s)
-    steady_at_s = window.began_at_s if window is not None else None
+    steady = window is not None
     if window is None:
         window = Window(until_s, until_s, turn_cycle_s(rows) or 0.0)
         inside = rows.where(np.zeros(len(rows), bool))
     else:
         inside = rows.where(ended & (rows.ended_at_s > window.began_at_s))
+    window, inside, soak = _soaked(level, inside, window, samples, about)
     decision, results = decide(level, inside, _cut_late(rows, window), window, slo)
     facts = _facts(level, rows, inside, window)
     machine = _machine(level, inside, window, samples, facts, about)
@@ -62,6 +65,8 @@ def summarize(
         *_of_level(not_as_planned(lengths), level),
         *machine_cautions(machine),
     )
+    if level.purpose == BURST:
+        cautions = of_burst(cautions)
     if any(caution.fatal for caution in cautions):
         decision = "void"
     return LevelSummary(
@@ -77,7 +82,7 @@ def summarize(
         error_kinds=_error_kinds(inside),
         first_error=table.first_error,
         began_at_s=level.began_at_s,
-        steady_at_s=steady_at_s,
+        steady_at_s=window.began_at_s if steady else None,
         ended_at_s=until_s,
         window_s=window.length_s,
         arrivals=level.arrivals,
@@ -85,7 +90,21 @@ def summarize(
         **_server_facts(machine),
         **_length_facts(lengths),
         inside_users_mean=_mean(evidence.total("client_inside_users")),
+        burst=burst_of(level, rows, until_s, cautions) if level.purpose == BURST else None,
+        soak=soak,
     )
+
+
+def _soaked(
+    level: Level, inside: Rows, window: Window, samples: Sequence[Sample], about: RunFacts | None
+) -> tuple[Window, Rows, Soak | None]:
+    """Of a soak: the part at its end that is judged, and how it came to that; other levels as they are."""
+    if level.purpose != SOAK or len(inside) == 0:
+        return window, inside, None
+    gpus = about.gpus if about is not None else ()
+    machine = Machine(level.index, window.began_at_s, window.ended_at_s, tuple(samples), gpus=gpus)
+    late = late_part(level, window, machine)
+    return late, inside.where(inside.ended_at_s > late.began_at_s), soak_of(level, inside, machine)
 
 
 def _machine(

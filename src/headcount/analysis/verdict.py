@@ -5,12 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from headcount.analysis.cause import find_cause
+from headcount.analysis.accounts import accounts
+from headcount.analysis.cause import find_cause, held_back
 from headcount.analysis.comfort import felt, streaming_advice
 from headcount.analysis.conclusions import Caution, LevelSummary, Limits, Verdict
+from headcount.analysis.formula import estimate_sentence, first_estimate
 from headcount.analysis.limit import LimitFit, believable, fit_limit
 from headcount.analysis.machine_cautions import metrics_not_visible
+from headcount.analysis.rehearsal import BURST, SOAK, burst_sentence, without_checks
 from headcount.analysis.search import next_level, standings
+from headcount.analysis.soak import soak_sentence, soak_steps, soaked_users
 from headcount.records import EngineFacts
 from headcount.slo import Clause, Comfort
 from headcount.stats.knee import measured_knee
@@ -30,15 +34,17 @@ def judge(
     headroom: float = 0.25,
     comfort: Comfort = COMFORT,
     engine: EngineFacts | None = None,
+    active_share: float | None = None,
 ) -> Verdict:
-    """Judge a search, or fixed levels, finished or not.
+    """Judge a search, or fixed levels, finished or not, with the checks that followed it.
 
     ``headroom`` is the share of the people at the limit to stay below it; ``engine`` says which of
-    its settings the advice can name.
+    its settings the advice can name; ``active_share`` is that of registered accounts in use in the busy hour.
     """
-    levels = felt(summaries, comfort)
+    levels = felt([s for s in summaries if s.purpose != BURST], comfort)
+    searched = without_checks(levels)
     trusted_levels = believable(levels)
-    complete = next_level(levels, limits) is None and bool(levels)
+    complete = next_level(searched, limits) is None and bool(searched)
     fit = fit_limit(levels)
     limit, confirmations = _limit(levels, fit, 1 if limits.levels else limits.confirmations)
     over = [s.users for s in standings(levels).values() if s.over]
@@ -47,9 +53,14 @@ def judge(
     if interval is not None and limit is not None:
         interval = (min(interval[0], float(limit)), max(interval[1], float(limit)))
     at_least = limit is not None and limit > 0 and fails_at is None
-    recommended = _recommended(limit, interval, headroom)
-    cause = find_cause(levels, limit, engine)
+    soaks = [s for s in levels if s.purpose == SOAK]
+    steps = soak_steps(soaks)
+    recommended = soaked_users(soaks, _recommended(limit, interval, headroom))
+    cause = held_back(steps) or find_cause(searched, limit, engine)
     trusted = bool(trusted_levels) and limit is not None
+    bursts = [s for s in summaries if s.purpose == BURST and s.burst is not None]
+    burst = bursts[-1].burst if bursts else None
+    estimate = first_estimate(trusted_levels)
     return Verdict(
         limit_users=limit,
         at_least=at_least,
@@ -60,13 +71,20 @@ def judge(
         cause=cause.name,
         cause_sentence=cause.sentence,
         advice=(*cause.advice, *streaming_advice(trusted_levels, comfort)),
-        cautions=(*_cautions(levels, complete, confirmations, limits, limit), *metrics_not_visible(engine)),
+        cautions=(*_cautions(summaries, complete, confirmations, limits, limit), *metrics_not_visible(engine)),
         trusted=trusted,
         complete=complete,
         sentence=_sentence(limit, at_least, interval, recommended, trusted, confirmations),
-        first_estimate_users=_first_estimate(trusted_levels),
+        first_estimate_users=estimate,
+        estimate_sentence=estimate_sentence(estimate, limit, trusted_levels, cause.name),
         knee_users=_knee(trusted_levels),
         levels=levels,
+        burst=burst,
+        burst_sentence=burst_sentence(burst, summaries, recommended, limits) if complete else "",
+        soak=steps,
+        soak_sentence=soak_sentence(steps, soaks, recommended),
+        active_share=active_share,
+        accounts=accounts(recommended, active_share) if recommended and active_share else None,
     )
 
 
@@ -88,19 +106,6 @@ def _limit(levels: Sequence[LevelSummary], fit: LimitFit | None, confirmations: 
             best = max(choice, key=lambda s: s.users)
             return best.users, best.held
     return (0, 0) if 1 in known and known[1].over else (None, 0)
-
-
-def _first_estimate(levels: Sequence[LevelSummary]) -> float | None:
-    """By formula: sustained output tokens/s over the tokens/s that one active person asks for.
-
-    One person asks for the tokens of a turn once a turn cycle, as long as that was on the smallest level. The formula
-    knows nothing of queues, of prompts that must be read, and of memory.
-    """
-    rates = [s.output_tokens_per_s for s in levels if s.output_tokens_per_s]
-    alone = min((s for s in levels if s.turn_cycle_s and s.output_tokens_mean), key=lambda s: s.users, default=None)
-    if not rates or alone is None or not alone.turn_cycle_s or not alone.output_tokens_mean:
-        return None
-    return max(rates) * alone.turn_cycle_s / alone.output_tokens_mean
 
 
 def _knee(levels: Sequence[LevelSummary]) -> float | None:
