@@ -1,0 +1,131 @@
+"""What findings are made of: the levels of each condition, ratios between two of them, and how those are said."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from statistics import NormalDist
+
+import msgspec
+
+from headcount.analysis.comfort import BANDS, band
+from headcount.analysis.compare import COMPARED, Comparison, Measure, Ratio, compare
+from headcount.analysis.conclusions import ConditionResult, LevelSummary
+from headcount.records import EngineFacts
+from headcount.slo import Comfort
+
+__all__ = [
+    "MEASURES",
+    "Evidence",
+    "Finding",
+    "clearly_more",
+    "feels_good_up_to",
+    "pooled",
+    "range_of",
+    "said",
+    "times",
+]
+
+MEASURES: dict[str, Measure] = {measure.name: measure for measure in COMPARED}
+MATERIAL_FACTOR = 1.1
+"""A ratio nearer to 1 is not worth a sentence, however sure it is."""
+
+
+class Finding(msgspec.Struct, frozen=True):
+    """What an experiment shows."""
+
+    sentence: str
+    lines: tuple[str, ...] = ()
+    advice: tuple[str, ...] = ()
+
+
+class Evidence(msgspec.Struct, frozen=True):
+    """All that one run shows of its conditions."""
+
+    results: tuple[ConditionResult, ...]
+    """In the scenario's order; the others are held against the first."""
+    levels: tuple[LevelSummary, ...]
+    """Of all conditions, in the order in which they were held."""
+    engine: EngineFacts
+    """Of the first condition's server."""
+    comfort: Comfort = Comfort()
+    parts: Mapping[str, tuple[LevelSummary, ...]] = {}
+    """The same levels with the requests of one adapter, persona … alone, by its name."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of the conditions."""
+        return tuple(result.name for result in self.results)
+
+    def under(self, condition: str, part: str | None = None) -> list[LevelSummary]:
+        """The levels of one condition that can be believed, void ones left out."""
+        levels = self.levels if part is None else self.parts.get(part, ())
+        return [
+            msgspec.structs.replace(level, condition="")
+            for level in levels
+            if level.condition == condition and level.decision != "void" and level.n_requests
+        ]
+
+    def compared(self, first: str, second: str, measures: Sequence[Measure] = ()) -> Comparison:
+        """The second condition over the first, where both held as many people."""
+        return compare(self.under(first), self.under(second), measures=measures)
+
+
+def pooled(comparison: Comparison, measure: str) -> Ratio | None:
+    """A measure over all common levels; None where it is not known of both."""
+    return next((ratio for ratio in comparison.overall if ratio.measure == measure), None)
+
+
+def clearly_more(ratio: Ratio | None, among: int = 1, factor: float = MATERIAL_FACTOR) -> bool:
+    """Whether a ratio is materially above 1 beyond chance, when it is one of ``among`` ratios looked at."""
+    if ratio is None or ratio.low_ratio is None or ratio.high_ratio is None:
+        return False
+    # The interval shown is one of 95 % for itself; all of them together shall have 95 %.
+    error = math.log(ratio.high_ratio / ratio.low_ratio) / (2.0 * 1.96)
+    wide = NormalDist().inv_cdf(1.0 - 0.025 / among)
+    return ratio.ratio > factor and math.log(ratio.ratio) - wide * error > 0.0
+
+
+def times(ratio: Ratio) -> str:
+    """``3.05 times``, as it stands in a sentence."""
+    return f"{ratio.ratio:.2f} times"
+
+
+def range_of(ratio: Ratio) -> str:
+    """``2.98 to 3.12``; what is said where no interval is known."""
+    if ratio.low_ratio is None or ratio.high_ratio is None:
+        return "interval not known"
+    return f"{ratio.low_ratio:.2f} to {ratio.high_ratio:.2f}"
+
+
+_SUBJECT = {
+    "ttft_p50_s": "the first token takes",
+    "ttft_p95_s": "the first token takes",
+    "e2e_p50_s": "answers take",
+    "e2e_p95_s": "answers take",
+    "tpot_p50_s": "each token takes",
+    "max_gap_p50_s": "the longest pause within an answer takes",
+    "output_tokens_per_s": "the server writes",
+}
+
+
+def said(ratio: Ratio, first: str, second: str) -> str:
+    """One ratio as a sentence that claims no more than its interval does."""
+    what = _SUBJECT[ratio.measure]
+    many = "the tokens per second" if ratio.measure == "output_tokens_per_s" else "as long"
+    if ratio.statement in ("better", "worse"):
+        return f"under {second} {what} {times(ratio)} {many} as under {first} (95 % {range_of(ratio)})"
+    if ratio.statement == "no-difference":
+        return f"no difference seen between {second} and {first}: {what} {times(ratio)} {many} (95 % {range_of(ratio)})"
+    return f"{second} and {first} cannot be told apart: {what} {times(ratio)} {many} (95 % {range_of(ratio)})"
+
+
+def feels_good_up_to(levels: Sequence[LevelSummary], comfort: Comfort) -> int | None:
+    """The most people for whom it is comfortable or slightly slow, with nothing worse at fewer; None: for nobody."""
+    most = None
+    for users in sorted({level.users for level in levels}):
+        bands = {band(level, comfort) for level in levels if level.users == users}
+        if not bands <= {*BANDS[:2], ""}:
+            break
+        most = users
+    return most
