@@ -26,7 +26,7 @@ FUNCTION_LINES = 60
 VAGUE_NAMES = {"util", "common", "base", "core", "type", "manager", "handler", "service", "context", "helper", "misc"}
 FOREIGN_UNITS = re.compile(r"_(ms|msec|millis|us|ns|percent|pct|perc|kb|mb|gb|kib|mib|gib|minutes|hours|mw|kw)$")
 STATISTIC = re.compile(r"_(mean|median|min|max|p\d+)$")
-UNITS = re.compile(r"(^|_)(s|hz|w|c|j|bytes|tokens|requests|users|fraction|share|factor|ratio|per_[a-z]+)$")
+UNITS = re.compile(r"(^|_)(s|hz|w|c|j|bytes|tokens|requests|users|fraction|share|factor|ratio|price|per_[a-z]+)$")
 UNITLESS = {
     *("n_effective", "in_flight", "server_running", "server_waiting", "turns"),  # counts
     *("percentile", "resolution", "headroom", "speed", "jitter", "output_spread"),  # shares and multiples

@@ -29,6 +29,7 @@ from headcount.errors import RunError, ScenarioError, ServerError
 if TYPE_CHECKING:
     from headcount.demo import EmbeddedEngine
     from headcount.measure import Intent, Outcome
+    from headcount.prices import Prices
     from headcount.scenario import Scenario
     from headcount.store import Run
 
@@ -177,10 +178,11 @@ def _levels(n: int) -> str:
 def _finished(run: Run, options: argparse.Namespace) -> int:
     """Show the answer of a run that had finished."""
     from headcount.measure import Outcome
-    from headcount.review import review
+    from headcount.review import review, scenario_of
 
     say(f"{run.path} had finished: nothing is left to measure (more time: --max-time 20m)")
-    return _answered(Outcome(review(run), run.facts, run.path, interrupted=False), options)
+    outcome = Outcome(review(run), run.facts, run.path, interrupted=False)
+    return _answered(outcome, scenario_of(run).prices, options)
 
 
 def _run(options: argparse.Namespace) -> int:
@@ -244,15 +246,16 @@ def _measure(scenario: Scenario, options: argparse.Namespace, verb: str, embedde
     if outcome is None:
         say("nothing was measured")
         return 0
-    return _answered(outcome, options)
+    return _answered(outcome, scenario.prices, options)
 
 
-def _answered(outcome: Outcome, options: argparse.Namespace) -> int:
+def _answered(outcome: Outcome, prices: Prices | None, options: argparse.Namespace) -> int:
     """Show the answer, give the exit code."""
     from headcount.report import save_html, write_report
 
-    page = save_html(outcome.verdict, outcome.facts, outcome.path, options.lang)
-    write_report(options.format, outcome.verdict, outcome.facts, outcome.path, options.lang)
+    shown = (outcome.verdict, outcome.facts, outcome.path, options.lang, prices)
+    page = save_html(*shown)
+    write_report(options.format, *shown)
     say(f"\nreport: {page}\nfacts:  {outcome.path}")
     return _exit_code(outcome, getattr(options, "require_users", None))
 

@@ -11,10 +11,11 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from headcount.cli.arguments import LANGUAGES, Verbs, add_answer, positive, say
+from headcount.cli.arguments import LANGUAGES, Verbs, add_answer, amount, positive, say
 from headcount.errors import RunError, ScenarioError
 
 if TYPE_CHECKING:
+    from headcount.prices import Prices
     from headcount.report import Report
     from headcount.store import Run
 
@@ -27,6 +28,9 @@ def add(verbs: Verbs, common: argparse.ArgumentParser) -> None:
     """The verbs and their flags."""
     report = verbs.add_parser("report", parents=[common], help="show what a stored run found")
     report.add_argument("run", type=Path, help="a run folder")
+    report.add_argument("--electricity-price", type=amount, metavar="N", help="of a kWh, for the cost of an answer")
+    report.add_argument("--hardware-price", type=amount, metavar="N", help="of the machine, written off in 48 months")
+    report.add_argument("--currency", help="of both prices (default EUR)")
     add_answer(report)
     report.set_defaults(verb=_report)
     compare = verbs.add_parser(
@@ -55,15 +59,31 @@ def add(verbs: Verbs, common: argparse.ArgumentParser) -> None:
 
 def _report(options: argparse.Namespace) -> int:
     from headcount.report import known_format, write_report
-    from headcount.review import review
+    from headcount.review import review, scenario_of
     from headcount.store import open_run
 
     known_format(options.format)
     run = open_run(options.run)
     verdict = review(run)
-    write_report(options.format, verdict, run.facts, run.path, options.lang)
+    prices = _prices(scenario_of(run).prices, options)
+    write_report(options.format, verdict, run.facts, run.path, options.lang, prices)
     _say_damage(run)
     return 0 if verdict.trusted else NOT_TRUSTED
+
+
+def _prices(stored: Prices | None, options: argparse.Namespace) -> Prices | None:
+    """The scenario's prices, with what the flags say instead; None when neither tells any."""
+    import msgspec
+
+    from headcount.prices import Prices
+
+    told = {
+        "electricity_per_kwh": options.electricity_price,
+        "hardware_price": options.hardware_price,
+        "currency": options.currency,
+    }
+    given = {name: value for name, value in told.items() if value is not None}
+    return msgspec.structs.replace(stored or Prices(), **given) if given else stored
 
 
 def _say_damage(run: Run) -> None:

@@ -18,6 +18,7 @@ import msgspec
 
 from headcount.analysis.conclusions import Verdict
 from headcount.errors import RunError, ScenarioError
+from headcount.prices import Prices
 from headcount.records import RunFacts
 from headcount.report.words import language_of
 from headcount.store import Run, open_run
@@ -43,6 +44,8 @@ class Report(msgspec.Struct, frozen=True):
     language: str = "en"
     width: int = 100
     """Columns of a terminal."""
+    prices: Prices | None = None
+    """What the owner pays; None: energy is told, cost is not."""
 
 
 def write(name: str, report: Report) -> str:
@@ -64,12 +67,19 @@ def known_format(name: str) -> Callable[[Report], str]:
     return function
 
 
-def write_report(name: str, verdict: Verdict, facts: RunFacts, path: Path, language: str | None = None) -> None:
+def write_report(
+    name: str,
+    verdict: Verdict,
+    facts: RunFacts,
+    path: Path,
+    language: str | None = None,
+    prices: Prices | None = None,
+) -> None:
     """The report of the run folder ``path`` on stdout; in colour where stdout is a terminal, and a page is saved there
     instead of shown. The language is the locale's unless given."""
     language = language or language_of(os.environ)
     if sys.stdout.isatty() and name == "html":
-        print(save_html(verdict, facts, path, language))
+        print(save_html(verdict, facts, path, language, prices))
         return
     if sys.stdout.isatty() and name == "terminal":
         from rich.console import Console
@@ -77,15 +87,17 @@ def write_report(name: str, verdict: Verdict, facts: RunFacts, path: Path, langu
         from headcount.report.terminal import render
 
         console = Console(highlight=False)
-        console.print(render(verdict, facts, width=console.width, language=language))
+        console.print(render(verdict, facts, width=console.width, language=language, prices=prices))
         return
     width = shutil.get_terminal_size((100, 24)).columns
-    sys.stdout.write(write(name, Report(verdict, facts, open_run(path), language, width)))
+    sys.stdout.write(write(name, Report(verdict, facts, open_run(path), language, width, prices)))
 
 
-def save_html(verdict: Verdict, facts: RunFacts, path: Path, language: str | None = None) -> Path:
+def save_html(
+    verdict: Verdict, facts: RunFacts, path: Path, language: str | None = None, prices: Prices | None = None
+) -> Path:
     """Write ``report.html`` into the run folder ``path``, replacing an earlier one; where it is."""
-    report = Report(verdict, facts, open_run(path), language or language_of(os.environ))
+    report = Report(verdict, facts, open_run(path), language or language_of(os.environ), prices=prices)
     page = path / "report.html"
     try:
         page.write_text(write("html", report), encoding="utf-8")

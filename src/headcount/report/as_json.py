@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from headcount.analysis.conclusions import Caution, LevelSummary
+from headcount.analysis.energy import Energy, energy_by_users
 from headcount.records import EngineFacts, Gpu
 from headcount.report import Report
 
@@ -50,6 +51,8 @@ class JsonReport(msgspec.Struct, frozen=True, kw_only=True):
     knee_users: float | None
     cautions: tuple[Caution, ...]
     levels: tuple[LevelSummary, ...]
+    energy: tuple[Energy, ...] = ()
+    """By number of people; empty where the power of a GPU was not seen."""
 
 
 def write(report: Report) -> str:
@@ -65,6 +68,7 @@ def write(report: Report) -> str:
         engine=facts.engine,
         gpus=facts.gpus,
         slo=facts.slo,
+        energy=energy_by_users(verdict.levels, report.prices),
         **{name: getattr(verdict, name) for name in verdict.__struct_fields__ if name in JsonReport.__struct_fields__},
     )
     return indented(whole)

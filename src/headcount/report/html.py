@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from headcount.report import Report, observed, outline, tables
+from headcount.report import Report, cost, observed, outline, tables
 from headcount.report.figures import people_figures, time_figures
 from headcount.report.format import clean, moment
 from headcount.report.page import page
@@ -45,7 +45,11 @@ def write(report: Report) -> str:
         **_answer(report, _),
         **_levels(report, _),
         "observations": [clean(text, 600) for text in observed.observations(verdict, facts, _)],
-        "tables": [*tables.tables(verdict, traffic, _), *observed.tables(verdict, traffic, facts, _)],
+        "tables": [
+            *tables.tables(verdict, traffic, _),
+            *observed.tables(verdict, traffic, facts, _),
+            *cost.tables(verdict, report.prices, _),
+        ],
         "provenance": [*tables.provenance(facts, _), (_("people"), outline.coming(verdict, _))],
         "server_details": tables.server_details(facts),
         "definitions": tables.definitions(_),

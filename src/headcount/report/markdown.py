@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from headcount.report import Report, observed, outline
+from headcount.report import Report, cost, observed, outline
 from headcount.report.format import clean
 from headcount.report.outline import Warned
 from headcount.report.rows import Row, level_rows
@@ -29,7 +29,8 @@ def write(report: Report) -> str:
     verdict, facts, _ = report.verdict, report.facts, words(report.language)
     headline = " · ".join([*outline.marks(verdict, facts, _), escape(_(verdict.sentence))])
     lines = [f"## {headline}", ""]
-    lines += [f"- **{name}:** {value}" for name, value in outline.answer_lines(verdict, facts, _, escape)]
+    answer = [*outline.answer_lines(verdict, facts, _, escape), *cost.answer_lines(verdict, report.prices, _)]
+    lines += [f"- **{name}:** {value}" for name, value in answer]
     if rows := level_rows(verdict):
         lines += ["", *_table(rows, _)]
         if note := outline.footnote(rows, _):

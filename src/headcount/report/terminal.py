@@ -13,8 +13,9 @@ from rich.table import Table
 from rich.text import Text
 
 from headcount.analysis.conclusions import Verdict
+from headcount.prices import Prices
 from headcount.records import RunFacts
-from headcount.report import Report, outline
+from headcount.report import Report, cost, outline
 from headcount.report.format import clean, sparkline
 from headcount.report.outline import Warned
 from headcount.report.rows import Row, level_rows, near_limit
@@ -31,14 +32,17 @@ def write(report: Report) -> str:
     """The report as plain text, without colour."""
     text = io.StringIO()
     console = Console(file=text, width=report.width, color_system=None, legacy_windows=False)
-    console.print(render(report.verdict, report.facts, width=report.width, language=report.language))
+    shown = render(report.verdict, report.facts, width=report.width, language=report.language, prices=report.prices)
+    console.print(shown)
     return "\n".join(line.rstrip() for line in text.getvalue().splitlines()) + "\n"
 
 
-def render(verdict: Verdict, facts: RunFacts, *, width: int = 100, language: str = "en") -> RenderableType:
+def render(
+    verdict: Verdict, facts: RunFacts, *, width: int = 100, language: str = "en", prices: Prices | None = None
+) -> RenderableType:
     """What ``headcount find`` prints at its end."""
     _ = words(language)
-    parts: list[RenderableType] = [_headline(verdict, facts, _), Text(), _answer(verdict, facts, _)]
+    parts: list[RenderableType] = [_headline(verdict, facts, _), Text(), _answer(verdict, facts, prices, _)]
     if rows := level_rows(verdict):
         shown = near_limit(rows, verdict.limit_users, _MOST_ROWS)
         parts += [Text(), _levels(shown, width, _)]
@@ -64,10 +68,9 @@ def _headline(verdict: Verdict, facts: RunFacts, _: Words) -> Text:
     return line.append(clean(_(verdict.sentence), 600), style="bold")
 
 
-def _answer(verdict: Verdict, facts: RunFacts, _: Words) -> Table:
-    return _list(
-        [(Text(f"{name}  ", "dim"), Text(value)) for name, value in outline.answer_lines(verdict, facts, _, clean)]
-    )
+def _answer(verdict: Verdict, facts: RunFacts, prices: Prices | None, _: Words) -> Table:
+    lines = [*outline.answer_lines(verdict, facts, _, clean), *cost.answer_lines(verdict, prices, _)]
+    return _list([(Text(f"{name}  ", "dim"), Text(value)) for name, value in lines])
 
 
 def _levels(rows: list[Row], width: int, _: Words) -> Table:
