@@ -111,7 +111,9 @@ class MockServer:
             if error.errno == errno.EADDRINUSE:
                 hint = "another server has it; take another one, for instance --port 0 for any that is free"
                 raise ScenarioError(f"{place} is in use already", hint) from error
-            raise ScenarioError(f"cannot listen on {place}: {error.strerror or error}") from error
+            raise ScenarioError(
+                f"cannot listen on {place}: {error.strerror or error}", "take another address or port"
+            ) from error
         self._began_at_s = clock()()
         return self
 
