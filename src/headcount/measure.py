@@ -21,6 +21,7 @@ import msgspec
 from headcount import virtual
 from headcount.analysis.conclusions import LevelSummary, Verdict
 from headcount.analysis.fingerprint import changes
+from headcount.analysis.rehearsal import checks_time_s
 from headcount.analysis.search import estimate_s
 from headcount.demo import EmbeddedEngine
 from headcount.errors import RunError
@@ -141,7 +142,8 @@ class _Measurement:
             scenario = self._scenario = _within_descriptors(scenario)
         limits = limits_of(scenario)
         expected = make_workload(scenario.workload, scenario.seed).expected()
-        intent = Intent(scenario, ready.facts, estimate_s(limits, expected), ready.notes, self._simulated)
+        time_s = estimate_s(limits, expected) + checks_time_s(limits, expected)
+        intent = Intent(scenario, ready.facts, time_s, ready.notes, self._simulated)
         if not self._agree(intent):
             return None
         settled = await settle_workload(ready, scenario.workload, scenario.seed, scenario.engine.tokenizer_file)
@@ -168,6 +170,7 @@ class _Measurement:
             arrivals=scenario.arrivals,
             earlier=earlier,
             next_index=next_index,
+            active_share=scenario.search.active_share,
         )
         _stop_on_signals(session, writer)
         try:

@@ -13,12 +13,13 @@ import msgspec
 
 from headcount.analysis.conclusions import LevelSummary, Limits, Verdict
 from headcount.analysis.figures import imported_caution, judge_figures
+from headcount.analysis.rehearsal import next_check, without_checks
 from headcount.analysis.search import next_level
 from headcount.analysis.summary import summarize
 from headcount.analysis.table import RequestTable
 from headcount.analysis.verdict import judge
 from headcount.errors import RunError, ScenarioError
-from headcount.records import Level, Sample
+from headcount.records import EngineFacts, Level, Sample
 from headcount.scenario import Scenario, parse_scenario
 from headcount.slo import Clause, parse_slo
 from headcount.store import Run
@@ -49,6 +50,8 @@ def limits_of(scenario: Scenario) -> Limits:
         resolution=search.resolution,
         confirmations=search.confirmations,
         levels=search.levels,
+        burst=search.burst,
+        soak_s=search.soak_s,
     )
 
 
@@ -80,11 +83,15 @@ def summaries_of(run: Run, slo: tuple[Clause, ...], *, finished_only: bool = Fal
 
 
 def nothing_left(summaries: Sequence[LevelSummary], scenario: Scenario) -> bool:
-    """Whether a search, or fixed levels, by this scenario had come to their end. Arrivals at a rate and conditions go
-    their own way and are asked for anew."""
+    """Whether a search with its checks, or fixed levels, by this scenario had come to their end. Arrivals at a rate and
+    conditions go their own way and are asked for anew."""
     if isinstance(scenario.arrivals, Open | Replayed) or any(level.condition for level in summaries):
         return False
-    return bool(summaries) and next_level(summaries, limits_of(scenario)) is None
+    limits, searched = limits_of(scenario), without_checks(summaries)
+    if not searched or next_level(searched, limits) is not None:
+        return False
+    recommended = _judged(searched, scenario, parse_slo(scenario.slo)).recommended_users
+    return next_check(summaries, recommended, limits) is None
 
 
 def _samples_by_level(run: Run, levels: list[Level]) -> dict[int, list[Sample]]:
@@ -108,14 +115,26 @@ def review(run: Run, condition: str | None = None) -> Verdict:
     if figures:
         verdict = judge_figures(levels, slo, scenario.comfort)
     else:
-        limits = limits_of(scenario)
-        verdict = judge(
-            levels, limits, slo, headroom=scenario.search.headroom, comfort=scenario.comfort, engine=run.facts.engine
-        )
+        verdict = _judged(levels, scenario, slo, run.facts.engine)
     if run.facts.verb != "import":
         return verdict
     caution = imported_caution(str(run.facts.client.get("tool", "another tool")))
     return msgspec.structs.replace(verdict, cautions=(caution, *verdict.cautions))
+
+
+def _judged(
+    levels: Sequence[LevelSummary], scenario: Scenario, slo: tuple[Clause, ...], engine: EngineFacts | None = None
+) -> Verdict:
+    search = scenario.search
+    return judge(
+        levels,
+        limits_of(scenario),
+        slo,
+        headroom=search.headroom,
+        comfort=scenario.comfort,
+        engine=engine,
+        active_share=search.active_share,
+    )
 
 
 def _under(levels: list[LevelSummary], condition: str | None) -> list[LevelSummary]:

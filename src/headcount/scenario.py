@@ -86,6 +86,12 @@ class SearchOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     """How many separate times the limit must hold."""
     headroom: Share = 0.25
     """The share of the people at the limit that the recommendation stays below it."""
+    burst: bool = True
+    """Whether everybody presses enter at once at the recommended number, when a search has found it."""
+    soak_s: Annotated[float, Meta(ge=0, le=604800)] = 0.0
+    """How long the recommended number is held after the search, on top of ``max_time_s``; 0: not at all."""
+    active_share: Annotated[float, Meta(gt=0, lt=1)] | None = None
+    """The share of registered accounts in use in the busy hour: the answer is told in accounts as well."""
     visits: AtLeastOne = 2
     """How often each of ``levels`` is held under each condition, in the order A B B A; once where there are none."""
 

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from headcount.analysis.conclusions import Burst, Caution, LevelSummary, Limits, Plan
+from headcount.analysis.search import Expects
 from headcount.analysis.soak import kept, soaked_users
 from headcount.analysis.table import Flags, Floats, Integers, Rows
 from headcount.records import Level
@@ -45,9 +46,9 @@ def next_check(summaries: Sequence[LevelSummary], recommended_users: int | None,
     return Plan(users, BURST, time_s) if time_s > 0.0 and users is not None else None
 
 
-def checks_time_s(limits: Limits, cycle_s: float) -> float:
-    """How long the checks may be expected to take."""
-    burst_s = 3.0 * cycle_s if limits.burst and not limits.levels else 0.0
+def checks_time_s(limits: Limits, expected: Expects) -> float:
+    """How long the checks may be expected to take, before anything was measured."""
+    burst_s = 3.0 * (expected.think_s + 3.0) if limits.burst and not limits.levels else 0.0
     return limits.soak_s + burst_s
 
 
