@@ -199,6 +199,67 @@ def test_a_damaged_line_is_counted_and_named(writer: RunWriter) -> None:
     assert run.damage_sentence() == "2 damaged lines left out: requests.jsonl line 2, requests.jsonl line 4"
 
 
+@pytest.mark.parametrize(
+    ("name", "line"),
+    [
+        ("levels.jsonl", b'{"index":1,"users":-4,"began_at_s":1.0}'),
+        ("levels.jsonl", b'{"index":-1,"users":4,"began_at_s":1.0}'),
+        ("levels.jsonl", b'{"index":1,"users":4,"began_at_s":9.0,"stopped_at_s":1.0}'),
+        ("levels.jsonl", b'{"index":1,"users":4,"began_at_s":1e300}'),
+        (
+            "requests.jsonl",
+            b'{"level":0,"person":1,"conversation":0,"turn":1,"scheduled_at_s":9.0,"ended_at_s":1.0}',
+        ),
+        (
+            "requests.jsonl",
+            b'{"level":0,"person":1,"conversation":0,"turn":1,"scheduled_at_s":1.0,"ended_at_s":2.0,'
+            b'"output_tokens":-3}',
+        ),
+        (
+            "requests.jsonl",
+            b'{"level":0,"person":1,"conversation":0,"turn":1,"scheduled_at_s":1.0,"ended_at_s":2.0,'
+            b'"chunk_at_s":[0.2,1.5]}',
+        ),
+        ("samples.jsonl", b'{"at_s":-5.0,"name":"gpu_power_w","value":1.0}'),
+        ("samples.jsonl", b"\x00\x01\x02"),
+    ],
+)
+def test_what_cannot_be_is_damage(name: str, line: bytes, writer: RunWriter) -> None:
+    """Facts that contradict themselves are left out and told, whatever file they stand in."""
+    writer.level(Level(index=0, users=4, began_at_s=0.0))
+    writer.request(request(5.0))
+    writer.samples([Sample(1.0, "gpu_power_w", 300.0)])
+    writer.close()
+    with (writer.path / name).open("ab") as file:
+        file.write(line + b"\n")
+
+    run = open_run(writer.path)
+    assert (len(run.levels()), len(list(run.requests())), len(list(run.samples()))) == (1, 1, 1)
+    assert run.damage_sentence() == f"1 damaged line left out: {name} line 2"
+
+
+def test_samples_that_are_none_do_not_take_the_answer(writer: RunWriter) -> None:
+    """A file of samples without one readable line is told of, with or without an end to its line."""
+    writer.close()
+    for rubbish in (b"\x00\xff" * 500, b"\x00\xff\n" * 500):
+        (writer.path / "samples.jsonl").write_bytes(rubbish)
+        run = open_run(writer.path)
+
+        assert list(run.samples()) == []
+        assert "samples.jsonl line 1" in (run.damage_sentence() or "")
+
+
+def test_a_start_that_is_no_time_is_a_run_error(writer: RunWriter) -> None:
+    """Everything that shows a run shows when it began."""
+    writer.close()
+    file = writer.path / "run.json"
+    for when in ("yesterday", "0001-01-01T00:00:00+23:59"):
+        file.write_bytes(file.read_bytes().replace(b"2026-12-01T10:14:03Z", when.encode()))
+        with pytest.raises(RunError, match=r"run\.json"):
+            open_run(writer.path)
+        file.write_bytes(file.read_bytes().replace(when.encode(), b"2026-12-01T10:14:03Z"))
+
+
 def test_a_foreign_file_is_refused(writer: RunWriter) -> None:
     """A file without one readable line is not ours, and silence about it would be a wrong answer."""
     writer.close()

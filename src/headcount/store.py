@@ -22,7 +22,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from headcount.codec import decode_level, decode_request, decode_sample, encode_level, encode_request, encode_sample
+from headcount.codec import encode_level, encode_request, encode_sample, read_level, read_request, read_sample
 from headcount.errors import RunError
 from headcount.records import FORMAT_VERSION, Level, Request, RunFacts, Sample
 
@@ -32,6 +32,8 @@ T = TypeVar("T")
 
 _FLUSH_BYTES = 4 << 20
 """Pending lines are written without being asked beyond this, so that memory stays bounded."""
+_LONGEST_LINE_BYTES = 16 << 20
+"""No fact is that long: an end without a line break beyond it is no half-written line."""
 _UNREADABLE = "check its permissions, and the disk"
 _UNWRITABLE = "make room and check its permissions, then go on with --resume"
 _GIVE_UP_LINES = 100
@@ -186,20 +188,20 @@ class Run:
 
     def levels(self) -> list[Level]:
         """In order of index; of several lines of one level the last one holds."""
-        last = {level.index: level for level in self._lines("levels.jsonl", decode_level)}
+        last = {level.index: level for level in self._lines("levels.jsonl", read_level)}
         return [last[index] for index in sorted(last)]
 
     def requests(self, level: int | None = None) -> Iterator[Request]:
         """All requests, or those of one level, over all load processes in the order in which they ended."""
         begin = b"" if level is None else b'{"level":%d,' % level
         names = sorted(file.name for file in self.path.glob("requests*.jsonl"))
-        streams = [self._lines(name, decode_request, begin) for name in names]
+        streams = [self._lines(name, read_request, begin) for name in names]
         merged = streams[0] if len(streams) == 1 else heapq.merge(*streams, key=lambda request: request.ended_at_s)
         return merged if level is None else (request for request in merged if request.level == level)
 
     def samples(self) -> Iterator[Sample]:
         """All samples, in the order in which they were taken."""
-        return self._lines("samples.jsonl", decode_sample)
+        return self._lines("samples.jsonl", read_sample)
 
     def figures(self, decode: Callable[[bytes], T]) -> list[T]:
         """What another tool said of each level, in the order of levels; empty for runs of our own."""
@@ -226,6 +228,8 @@ class Run:
         with file:
             for number, line in enumerate(file, 1):
                 if not line.endswith(b"\n"):
+                    if not line.startswith(b"{") or len(line) > _LONGEST_LINE_BYTES:
+                        self.damaged.setdefault(name, set()).add(number)
                     break
                 if begin and line.startswith(field) and not line.startswith(begin):
                     any_good = True
@@ -240,7 +244,8 @@ class Run:
                     continue
                 any_good = True
                 yield record
-        if not any_good and self.damaged.get(name):
+        # Samples explain an answer but do not make it: without them there is a caution, not an error.
+        if not any_good and self.damaged.get(name) and name != "samples.jsonl":
             raise RunError(
                 f"{self.path / name} is no file of a headcount run: not one line can be read",
                 "take the file away, or bring back a whole copy of the run folder",
@@ -273,12 +278,14 @@ def _decode_facts(path: Path, raw: bytes) -> RunFacts:
                 f"{path} has run format {version}; this headcount reads up to {FORMAT_VERSION}",
                 "open it with a newer headcount: pip install -U headcount",
             )
-        return msgspec.convert(plain, RunFacts)
-    except (msgspec.DecodeError, UnicodeDecodeError, KeyError) as error:
+        facts = msgspec.convert(plain, RunFacts)
+        _stamp(facts.started_utc)
+    except (msgspec.DecodeError, UnicodeDecodeError, KeyError, ValueError, OverflowError) as error:
         raise RunError(
             f"{path / 'run.json'} is damaged or not of headcount: {error}",
             "the facts beside it (requests.jsonl …) are plain JSON lines and still there",
         ) from error
+    return facts
 
 
 def _nearby(path: Path) -> str:
