@@ -10,7 +10,8 @@ import asyncio
 import os
 import platform
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -19,21 +20,22 @@ from typing import Any
 import msgspec
 
 from headcount import virtual
-from headcount.analysis.conclusions import LevelSummary, Verdict
+from headcount.analysis.conclusions import LevelSummary, Limits, Verdict
 from headcount.analysis.fingerprint import changes
 from headcount.analysis.rehearsal import checks_time_s
 from headcount.analysis.search import estimate_s
 from headcount.demo import EmbeddedEngine
-from headcount.errors import RunError
+from headcount.errors import RunError, ScenarioError
+from headcount.experiments.interleave import Arm, Interleaved
 from headcount.load.fleet import Fleet, LocalFleet, ProcessFleet, most_connections, refuse_beyond_descriptors
 from headcount.load.orders import Setup
 from headcount.preflight import Ready, Settled, reach, settle_workload
 from headcount.records import FORMAT_VERSION, EngineFacts, Gpu, RunFacts
-from headcount.review import limits_of, scenario_of, summaries_of
-from headcount.scenario import Scenario, encode_scenario
+from headcount.review import facts_under, limits_of, limits_under, review, scenario_of, summaries_of
+from headcount.scenario import Condition, Scenario, encode_scenario, under
 from headcount.session import Session, Watcher
 from headcount.slo import parse_slo
-from headcount.store import RunWriter
+from headcount.store import RunWriter, open_run
 from headcount.telemetry.sampler import Sampler, open_sources
 from headcount.virtual import clock
 from headcount.workload import make_workload
@@ -80,7 +82,7 @@ def measure(
     folder. The simulated engine runs under the virtual clock.
     """
     job = _Measurement(scenario, verb, out, api_key, watcher, agree, resume, embedded, tell)
-    if scenario.engine.kind == "simulated" and not scenario.engine.url:
+    if job.simulated:
         return virtual.run(job.run())
     return _run_on_the_fast_loop(job)
 
@@ -93,6 +95,18 @@ def _run_on_the_fast_loop(job: _Measurement) -> Outcome | None:
         new_loop = asyncio.new_event_loop
     with asyncio.Runner(loop_factory=new_loop) as runner:
         return runner.run(job.run())
+
+
+@dataclass
+class _Side:
+    """One condition of a measurement, or the whole of one that has none."""
+
+    condition: Condition | None
+    scenario: Scenario
+    """As it is under this condition."""
+    ready: Ready
+    shares_server: bool
+    """Whether another condition asks the same model of the same server."""
 
 
 class _Measurement:
@@ -119,7 +133,12 @@ class _Measurement:
         self._resume = resume
         self._embedded = embedded
         self._tell = tell
-        self._simulated = scenario.engine.kind == "simulated"
+        self._simulated = _all_simulated(scenario)
+
+    @property
+    def simulated(self) -> bool:
+        """Whether no server is asked and no clock is waited for."""
+        return self._simulated
 
     async def run(self) -> Outcome | None:
         if self._embedded is None:
@@ -130,58 +149,118 @@ class _Measurement:
             return await self._reach_and_measure()
 
     async def _reach_and_measure(self) -> Outcome | None:
-        ready = await reach(self._scenario.engine, self._api_key, tell=self._tell)
-        try:
-            return await self._measure(ready)
-        finally:
-            await ready.engine.close()
-
-    async def _measure(self, ready: Ready) -> Outcome | None:
+        """Reach every server that is asked, each once."""
         scenario = self._scenario
+        parts: list[tuple[Condition | None, Scenario]] = [(one, under(scenario, one)) for one in scenario.condition]
+        parts = parts or [(None, scenario)]
+        readies: dict[bytes, Ready] = {}
+        keys = [msgspec.json.encode(part.engine) for _, part in parts]
+        try:
+            for key, (_, part) in zip(keys, parts, strict=True):
+                if key not in readies:
+                    readies[key] = await reach(part.engine, self._api_key, tell=self._tell)
+            sides = [
+                _Side(condition, part, readies[key], keys.count(key) > 1)
+                for key, (condition, part) in zip(keys, parts, strict=True)
+            ]
+            return await self._measure(sides)
+        finally:
+            for ready in readies.values():
+                await ready.engine.close()
+
+    async def _measure(self, sides: list[_Side]) -> Outcome | None:
         if not self._simulated:
-            scenario = self._scenario = _within_descriptors(scenario)
-        limits = limits_of(scenario)
-        expected = make_workload(scenario.workload, scenario.seed).expected()
-        time_s = estimate_s(limits, expected) + checks_time_s(limits, expected)
-        intent = Intent(scenario, ready.facts, time_s, ready.notes, self._simulated)
-        if not self._agree(intent):
+            self._scenario = _within_descriptors(self._scenario)
+            for side in sides:
+                side.scenario = _within_descriptors(side.scenario)
+        ready = sides[0].ready
+        time_s = sum(self._time_s(side) for side in sides)
+        if not self._agree(Intent(self._scenario, ready.facts, time_s, ready.notes, self._simulated)):
             return None
-        settled = await settle_workload(ready, scenario.workload, scenario.seed, scenario.engine.tokenizer_file)
-        scenario = self._scenario = msgspec.structs.replace(scenario, workload=settled.table)
-        sampler = (
-            None if self._simulated else Sampler(open_sources(scenario.telemetry.gpu_metrics, ready.facts.address))
-        )
-        facts = self._run_facts(ready, settled, sampler.gpus if sampler else ())
+        settled = await self._settle(sides)
+        telemetry = self._scenario.telemetry
+        sampler = None if self._simulated else Sampler(open_sources(telemetry.gpu_metrics, ready.facts.address))
+        facts = self._run_facts(sides, settled, sampler.gpus if sampler else ())
         writer, facts, earlier, next_index, gone_s = self._folder(facts)
         origin_s = clock()() - gone_s
-        session = Session(
-            engine=ready.engine,
-            fleet_of=lambda made: self._fleet(made, ready, origin_s),
+        sessions = [self._session(side, writer, facts, earlier, next_index, origin_s) for side in sides]
+        work: Session | Interleaved = sessions[0]
+        if self._scenario.condition:
+            arms = [
+                Arm(condition, session, side.ready.engine, side.ready.facts)
+                for condition, session, side in zip(self._scenario.condition, sessions, sides, strict=True)
+            ]
+            work = Interleaved(arms, next_index, self._tell)
+        _stop_on_signals(work, writer)
+        try:
+            if sampler:
+                sampler.start(telemetry.interval_s, origin_s, work.take_samples)
+            verdict = await work.measure()
+        finally:
+            if sampler:
+                sampler.stop()
+            writer.close()
+        return Outcome(verdict or review(open_run(writer.path)), facts, writer.path, work.interrupted)
+
+    def _limits(self, side: _Side) -> Limits:
+        return limits_of(side.scenario) if side.condition is None else limits_under(self._scenario, side.condition)
+
+    def _time_s(self, side: _Side) -> float:
+        limits, expected = self._limits(side), make_workload(side.scenario.workload, side.scenario.seed).expected()
+        visits = len(limits.levels) or 1
+        idle_s = side.condition.idle_s * visits if side.condition is not None else 0.0
+        return estimate_s(limits, expected) + checks_time_s(limits, expected) + idle_s
+
+    async def _settle(self, sides: list[_Side]) -> Settled:
+        """Every side's workload with what its server tells. People say the same words under every condition: what words
+        cost the first server holds for all, where they speak the same languages to the same models."""
+        first: Settled | None = None
+        for side in sides:
+            table, options = side.scenario.workload, side.scenario.engine
+            if first is not None and _speaks_alike(table, first.table):
+                table = {"tokens_per_word": first.table["tokens_per_word"], **table}
+            settled = await settle_workload(side.ready, table, side.scenario.seed, options.tokenizer_file)
+            side.scenario = msgspec.structs.replace(side.scenario, workload=settled.table)
+            first = first or settled
+        assert first is not None
+        if not self._scenario.condition:
+            self._scenario = sides[0].scenario
+        elif "tokens_per_word" in first.table and "kind" not in self._scenario.condition[0].workload:
+            costs = {"tokens_per_word": first.table["tokens_per_word"]}
+            self._scenario = msgspec.structs.replace(self._scenario, workload=self._scenario.workload | costs)
+        return first
+
+    def _session(
+        self,
+        side: _Side,
+        writer: RunWriter,
+        facts: RunFacts,
+        earlier: list[LevelSummary],
+        next_index: int,
+        origin_s: float,
+    ) -> Session:
+        scenario = side.scenario
+        name = side.condition.name if side.condition is not None else ""
+        return Session(
+            engine=side.ready.engine,
+            fleet_of=lambda made: self._fleet(made, side, origin_s),
             writer=writer,
-            about=facts,
+            about=facts_under(facts, name),
             slo=parse_slo(scenario.slo),
-            limits=limits,
-            expected=expected,
+            limits=self._limits(side),
+            expected=make_workload(scenario.workload, scenario.seed).expected(),
             watcher=self._watcher,
             origin_s=origin_s,
             headroom=scenario.search.headroom,
             comfort=scenario.comfort,
             sample_interval_s=scenario.telemetry.interval_s,
             arrivals=scenario.arrivals,
-            earlier=earlier,
+            earlier=[level for level in earlier if level.condition == name],
             next_index=next_index,
+            condition=name,
+            shares_server=side.shares_server,
             active_share=scenario.search.active_share,
         )
-        _stop_on_signals(session, writer)
-        try:
-            if sampler:
-                sampler.start(scenario.telemetry.interval_s, origin_s, session.take_samples)
-            verdict = await session.measure()
-        finally:
-            if sampler:
-                sampler.stop()
-            writer.close()
-        return Outcome(verdict, facts, writer.path, session.interrupted)
 
     def _folder(self, facts: RunFacts) -> tuple[RunWriter, RunFacts, list[LevelSummary], int, float]:
         """A new run folder, or the stored one with what it knows: its own facts, levels, next index, seconds gone."""
@@ -203,12 +282,13 @@ class _Measurement:
         levels = run.levels()
         ends = [level.drained_at_s or level.stopped_at_s or level.began_at_s for level in levels]
         last_at_s = max([*ends, *(request.ended_at_s for request in run.requests())], default=0.0)
-        earlier = summaries_of(run, parse_slo(run.facts.slo), finished_only=True)
+        slo_under = {one.name: parse_slo(under(stored, one).slo) for one in stored.condition}
+        earlier = summaries_of(run, parse_slo(run.facts.slo), finished_only=True, slo_under=slo_under)
         next_index = max((level.index for level in levels), default=-1) + 1
         return writer, run.facts, earlier, next_index, last_at_s + 1.0
 
-    def _fleet(self, session: Session, ready: Ready, origin_s: float) -> Fleet:
-        scenario = self._scenario
+    def _fleet(self, session: Session, side: _Side, origin_s: float) -> Fleet:
+        scenario, ready = side.scenario, side.ready
         setup = Setup(
             origin_s=origin_s,
             seed=scenario.seed,
@@ -227,7 +307,9 @@ class _Measurement:
             return LocalFleet(setup, session.take_lines, session.take_samples, ready.engine)
         return ProcessFleet(setup, scenario.processes, session.take_lines, session.take_samples)
 
-    def _run_facts(self, ready: Ready, settled: Settled, gpus: tuple[Gpu, ...]) -> RunFacts:
+    def _run_facts(self, sides: list[_Side], settled: Settled, gpus: tuple[Gpu, ...]) -> RunFacts:
+        ready = sides[0].ready
+        others = {one.condition.name: one.ready.facts for one in sides if one.condition and one.ready is not ready}
         return RunFacts(
             format_version=FORMAT_VERSION,
             headcount_version=version("headcount"),
@@ -241,7 +323,26 @@ class _Measurement:
             client=_client_facts(self._scenario.processes),
             notes=(*ready.notes, *settled.notes),
             template_tokens=settled.template_tokens,
+            engines=others,
         )
+
+
+def _all_simulated(scenario: Scenario) -> bool:
+    """Whether every condition asks the simulated engine; ``ScenarioError`` when only some do."""
+    engines = [under(scenario, one).engine for one in scenario.condition] or [scenario.engine]
+    simulated = [engine.kind == "simulated" and not engine.url for engine in engines]
+    if any(simulated) and not all(simulated):
+        raise ScenarioError(
+            "some conditions are simulated and some are not", "simulated time passes in a moment: take one or the other"
+        )
+    return all(simulated)
+
+
+def _speaks_alike(table: Mapping[str, object], other: Mapping[str, object]) -> bool:
+    """Whether what words cost by one workload's table holds for another's."""
+    if "tokens_per_word" not in other or table.get("kind") == "data":
+        return False
+    return all(table.get(key) == other.get(key) for key in ("languages", "models", "personas"))
 
 
 def _within_descriptors(scenario: Scenario) -> Scenario:
@@ -261,7 +362,7 @@ def _client_facts(processes: int) -> dict[str, Any]:
     }
 
 
-def _stop_on_signals(session: Session, writer: RunWriter) -> None:
+def _stop_on_signals(session: Session | Interleaved, writer: RunWriter) -> None:
     """The first Ctrl-C ends the session in order; the second one ends the program, facts saved."""
 
     def on_signal() -> None:

@@ -325,3 +325,5 @@ class RunFacts(msgspec.Struct, frozen=True, omit_defaults=True):
     """What was learned before measuring: fields refused by the server, token calibration …"""
     template_tokens: int | None = None
     """What the server's chat template adds to a conversation of one message; None when it tells no counts."""
+    engines: dict[str, EngineFacts] = {}
+    """By condition, where a condition was held on another server than ``engine``, or with another model."""
