@@ -41,6 +41,8 @@ CLIENT_LATE = frozenset({"client-lag", "send-delay", "client-cpu"})
 """Cautions of a level that one more load process may spare the next one."""
 BUSY_FRACTION = 0.5
 """Of a core: a load process below was late because of others on this machine."""
+LOOKS_APART = 20.0
+"""Looks at a running level are so many times their own length apart: one at 200,000 requests takes a while."""
 DRAIN_TIMEOUT_S = 60.0
 DRAIN_POLL_S = 0.2
 
@@ -262,12 +264,14 @@ class Session:
         """Watch a level until something ends it; says what."""
         finished = asyncio.ensure_future(self._fleet.finished())
         stop = asyncio.ensure_future(self._interrupted.wait())
-        look_s = max(0.05, min(max(1.0, level.spread_s / 4), plan.time_s))
+        wait_s = look_s = max(0.05, min(max(1.0, level.spread_s / 4), plan.time_s))
         try:
             while True:
-                await asyncio.wait((finished, stop), timeout=look_s, return_when=asyncio.FIRST_COMPLETED)
+                await asyncio.wait((finished, stop), timeout=wait_s, return_when=asyncio.FIRST_COMPLETED)
                 at_s = self._at_s()
                 summary = summarize(level, self._table, self._samples, self._slo, ended_at_s=at_s, about=self._about)
+                left_s, took_s = plan.time_s - (at_s - level.began_at_s), self._at_s() - at_s
+                wait_s = max(look_s, min(LOOKS_APART * took_s, left_s))
                 self._watcher.level_goes_on(level, summary, self._in_flight())
                 if self._fleet.lost:
                     return "error"

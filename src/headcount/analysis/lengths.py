@@ -64,6 +64,8 @@ def turns_cut(inside: Rows) -> tuple[int, int]:
     """(turns whose prompt had not grown over that of the turn before by even half of their own text, turns of which
     that could be seen). Answers are left out of it: a reasoning model's thoughts are not sent again."""
     rows = inside.where(inside.good & (inside.prompt_tokens >= 0))
+    if not (rows.turn > 1).any():
+        return 0, 0
     order = np.lexsort((rows.scheduled_at_s, rows.person))
     person, turn = rows.person[order], rows.turn[order].astype(np.int64)
     prompt, planned = rows.prompt_tokens[order], rows.planned_tokens[order]

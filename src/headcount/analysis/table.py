@@ -1,6 +1,6 @@
 """The requests of one level in packed columns, so that a level of 100,000 requests is summarised in a blink.
 
-Holds facts and the flags that ``slo.meets`` gives, 62 bytes a request. Knows nothing of windows and decisions.
+Holds facts and the flags that ``slo.meets`` gives, some 30 bytes a request. Knows nothing of windows and decisions.
 """
 
 from __future__ import annotations
@@ -25,47 +25,90 @@ Flags = npt.NDArray[np.bool_]
 _NAN = float("nan")
 _STREAMED, _ESTIMATED, _COALESCED = 1, 2, 4
 _MAX_CLAUSES = 16
+_BLOCK_ROWS = 4096
+_KEPT_ROWS = 16384
+"""Columns of more rows than these are not kept once they were looked at: memory stays bounded."""
 
 
 class _Column:
-    """One column of chosen rows, copied out of the table when it is first asked for."""
+    """One column of the table. It grows by blocks, so that growing moves nothing, and a full block takes only the
+    room that its values need: one value where all are alike, small integers where all are small."""
+
+    __slots__ = ("_code", "_full", "_open", "append")
+
+    def __init__(self, code: str) -> None:
+        self._code = code
+        self._full: list[npt.NDArray[Any]] = []
+        self._open: array[Any] = array(code)
+        self.append = self._open.append
+
+    def seal(self) -> None:
+        """Close the block that is open."""
+        self._full.append(_small(np.array(self._open)))
+        del self._open[:]
+
+    def values(self) -> npt.NDArray[Any]:
+        """All of them, in one new array."""
+        return np.concatenate([*self._full, np.array(self._open)], dtype=self._code)
+
+
+def _small(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    first = values[0]
+    if (values == first).all() or np.isnan(values).all():
+        return np.broadcast_to(first.copy(), values.shape)
+    if values.dtype.kind == "f":
+        return values
+    low, high = int(values.min()), int(values.max())
+    return values.astype(np.promote_types(np.min_scalar_type(low), np.min_scalar_type(high)))
+
+
+class _Chosen:
+    """One column of chosen rows, copied out of the table when it is asked for; where rows are few, only once."""
 
     def __set_name__(self, owner: type, name: str) -> None:
         self._name = name
 
     def __get__(self, rows: Rows, owner: type) -> npt.NDArray[Any]:
-        found = rows.__dict__[self._name] = np.array(rows.columns[self._name])[rows.chosen]
+        values, chosen = rows.columns[self._name].values(), rows.chosen
+        found = np.empty(len(chosen), values.dtype)
+        for begin in range(0, len(chosen), _KEPT_ROWS):  # in pieces, since numpy widens the places it is given
+            piece = slice(begin, begin + _KEPT_ROWS)
+            found[piece] = values.take(chosen[piece])
+        if len(found) <= _KEPT_ROWS:
+            rows.__dict__[self._name] = found
         return found
 
 
 class Rows:
     """Some requests as numpy columns, in order of their ends. Not-a-number or -1 stands for unknown."""
 
-    person = _Column()
-    turn = _Column()
-    scheduled_at_s = _Column()
-    age_s = _Column()
+    person = _Chosen()
+    turn = _Chosen()
+    scheduled_at_s = _Chosen()
+    age_s = _Chosen()
     """From scheduled to the end, whatever the end was."""
-    ttft_s = _Column()
-    e2e_s = _Column()
-    max_gap_s = _Column()
-    think_s = _Column()
+    ttft_s = _Chosen()
+    e2e_s = _Chosen()
+    max_gap_s = _Chosen()
+    think_s = _Chosen()
     """What else belongs to the turn's cycle: the pause after the answer, and stages before and after it."""
-    send_delay_s = _Column()
-    told_ttft_s = _Column()
+    send_delay_s = _Chosen()
+    told_ttft_s = _Chosen()
     """The time to the first token as the server told it with the answer."""
-    prompt_tokens = _Column()
-    planned_tokens = _Column()
+    prompt_tokens = _Chosen()
+    planned_tokens = _Chosen()
     """What the turn was to add to the prompt."""
-    output_tokens = _Column()
-    max_output_tokens = _Column()
-    error = _Column()
+    output_tokens = _Chosen()
+    max_output_tokens = _Chosen()
+    error = _Chosen()
     """0 for a success, else the place of its kind in ``kinds``."""
-    flags = _Column()
-    judged_bits = _Column()
-    missed_bits = _Column()
+    adapter = _Chosen()
+    """The place of its name in ``RequestTable.adapters``."""
+    flags = _Chosen()
+    judged_bits = _Chosen()
+    missed_bits = _Chosen()
 
-    def __init__(self, columns: dict[str, array[Any]], chosen: Integers, kinds: tuple[str, ...], clauses: int) -> None:
+    def __init__(self, columns: dict[str, _Column], chosen: Integers, kinds: tuple[str, ...], clauses: int) -> None:
         self.columns, self.chosen = columns, chosen
         self.kinds = kinds
         self.clauses = clauses
@@ -143,8 +186,8 @@ class RequestTable:
         self._slo = tuple(slo)
         if len(self._slo) > _MAX_CLAUSES:
             raise ValueError(f"a service level has at most {_MAX_CLAUSES} clauses")
-        self._columns: dict[str, array[Any]] = {
-            name: array(code)
+        self._columns = {
+            name: _Column(code)
             for name, code in {
                 "person": "I",
                 "turn": "H",
@@ -161,23 +204,31 @@ class RequestTable:
                 "output_tokens": "i",
                 "max_output_tokens": "H",
                 "error": "B",
+                "adapter": "H",
                 "flags": "B",
                 "judged_bits": "H",
                 "missed_bits": "H",
             }.items()
         }
         self._appends = tuple(column.append for column in self._columns.values())
+        self._len = 0
         self._kinds: dict[str | None, int] = {None: 0}
+        self._adapters: dict[str, int] = {"": 0}
         self.first_error: str | None = None
         """What the first failed request (a cut one has not failed) was told, or its kind where nothing was said."""
 
     def __len__(self) -> int:
-        return len(self._columns["person"])
+        return self._len
 
     @property
     def slo(self) -> tuple[Clause, ...]:
         """The clauses by which the requests are judged."""
         return self._slo
+
+    @property
+    def adapters(self) -> tuple[str, ...]:
+        """Those that requests named, the empty one first: the model without any."""
+        return tuple(self._adapters)
 
     def add(self, request: Request) -> None:
         """Take in one request, in the order of their ends where possible."""
@@ -206,19 +257,23 @@ class RequestTable:
             -1 if request.output_tokens is None else request.output_tokens,
             min(request.max_output_tokens or 0, 65535),
             self._kinds.setdefault(error, len(self._kinds)),
+            self._adapters.setdefault(request.adapter or "", len(self._adapters)),
             _flags(request),
             judged,
             missed,
         )
         for append, value in zip(self._appends, values, strict=True):
             append(value)
+        self._len += 1
+        if self._len % _BLOCK_ROWS == 0:
+            for column in self._columns.values():
+                column.seal()
 
     def rows(self) -> Rows:
         """All requests so far, in order of their ends; the table may grow on meanwhile."""
-        n = len(self)
-        ended_at_s = np.array(self._columns["scheduled_at_s"])[:n] + np.array(self._columns["age_s"])[:n]
-        kinds = tuple(kind or "" for kind in self._kinds)
-        return Rows(self._columns, np.argsort(ended_at_s, kind="stable"), kinds, len(self._slo))
+        ended_at_s = self._columns["scheduled_at_s"].values() + self._columns["age_s"].values()
+        in_order = np.argsort(ended_at_s, kind="stable").astype(np.uint32)
+        return Rows(self._columns, in_order, tuple(kind or "" for kind in self._kinds), len(self._slo))
 
 
 def _pause_s(request: Request) -> float:

@@ -22,6 +22,10 @@ def steady_from(values: npt.NDArray[np.floating[Any]], gain: float = 1.0) -> int
     n = len(values)
     if n < 4:
         return 0
-    errors = [float(np.var(values[cut:])) / (n - cut) for cut in range(n // 2 + 1)]
+    left = np.arange(n, 0, -1)
+    centred = values - np.mean(values)  # so that the difference of the two sums below loses no digits
+    means = np.cumsum(centred[::-1])[::-1] / left
+    squares = np.cumsum(centred[::-1] ** 2)[::-1] / left
+    errors = (np.maximum(squares - means**2, 0.0) / left)[: n // 2 + 1]
     best = int(np.argmin(errors))
     return best if errors[best] < gain * errors[0] else 0
