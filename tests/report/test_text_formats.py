@@ -14,7 +14,7 @@ import pytest
 from headcount.analysis.conclusions import Caution
 from headcount.errors import ScenarioError
 from headcount.report import FORMATS, as_json, write
-from headcount.report.outline import caution_groups, next_steps
+from headcount.report.outline import caution_groups, next_steps, warned_at
 from headcount.report.words import words
 from tests.report.invented import (
     ALL,
@@ -118,11 +118,16 @@ def test_simulated_is_said_in_the_first_line() -> None:
     assert json.loads(write("json", report(PLAIN, facts)))["simulated"] is True
 
 
-def test_where_it_fails_is_said_of_a_level_that_only_once_failed() -> None:
-    """The line names the clause and the share, whatever the row's decision."""
-    text = write("terminal", report(altered(fails_at_users=32)))
+def test_where_it_fails_is_said_of_what_failed_and_else_it_is_probable() -> None:
+    """The line names the clause and the share; a level that was not decided is not said to fail."""
+    undecided = tuple(
+        msgspec.structs.replace(one, decision="undecided") if one.users == 52 else one for one in PLAIN.levels
+    )
+    text = write("terminal", report(altered(levels=undecided)))
 
-    assert "Fails at         32 people: 0 % miss TTFT p95" in text
+    assert "Fails at         52 people: 8.3 % miss TTFT p95" in write("terminal", report())
+    assert "Probably fails at  52 people, not decided: 8.3 % miss TTFT p95" in text
+    assert "Fails at" not in text
 
 
 def test_without_advice_the_cautions_say_what_next() -> None:
@@ -151,19 +156,27 @@ FAR = tuple(
 
 
 def test_cautions_far_from_the_limit_do_not_drown_those_at_it() -> None:
-    """One line each, named after their people, after what concerns the answer; in the limit's own words where the
-    same stands there."""
+    """One line each, named after their people, after what concerns the answer; with the figures of all its levels."""
     groups = caution_groups(altered(cautions=FAR + PLAIN.cautions))
     assert [(one.caution.code, one.users, one.near) for one in groups] == [
         ("truncated-prompts", (), True),
         ("queue-never-empty", (52, 64), False),
     ]
     lines = write("terminal", report(altered(cautions=FAR + PLAIN.cautions))).splitlines()
-    assert "  at 52 and 64 people: the server's queue was never empty (3 waiting)" in lines
+    assert "  at 52 and 64 people: the server's queue was never empty (3–40 waiting)" in lines
 
-    at_limit = msgspec.structs.replace(FAR[0], level=4, sentence="at the limit")
+
+def test_a_caution_of_several_levels_shows_no_level_s_figures_for_another() -> None:
+    """Where sentences differ in more than figures the limit's own is told, and at which levels the like stands."""
+    at_limit = msgspec.structs.replace(FAR[0], level=4, sentence="http_503 at the limit")
     (group,) = caution_groups(altered(cautions=(*FAR, at_limit)))
-    assert (group.caution.sentence, group.users, group.near) == ("at the limit", (48, 52, 64), True)
+    assert (group.caution.sentence, group.users, group.near) == ("http_503 at the limit", (48, 52, 64), True)
+    assert warned_at(group, words("en")) == "at 48 people (likewise at 52 and 64)"
+    assert warned_at(group, words("ko")) == "48명에서 (52, 64명에서도 비슷함)"
+
+    other = msgspec.structs.replace(at_limit, level=5, sentence="http_429 at the limit")
+    (group,) = caution_groups(altered(cautions=(other, at_limit)))
+    assert group.caution.sentence == "http_503 at the limit"
 
 
 def test_markdown_from_outside_stays_text() -> None:

@@ -193,7 +193,7 @@ def _too_few(evidence: Evidence) -> Caution | None:
     return Caution(
         "too-few-requests",
         f"{n} requests were counted; the service level's percentile needs {needed}",
-        "hold the level longer (level_time_s)",
+        "hold the level longer (--level-time)",
     )
 
 
@@ -213,7 +213,7 @@ def _drift(evidence: Evidence) -> Caution | None:
             return Caution(
                 "drift",
                 f"{metric} {'rose' if change_s > 0 else 'fell'} by {abs(change_s):.2g} s under an unchanged load",
-                "something fills up or heats up: hold the level longer (--soak) before believing it",
+                "something fills up or heats up: hold the level longer (--level-time) before believing it",
             )
     return None
 

@@ -119,7 +119,7 @@ def _warming(machine: Machine) -> list[Caution]:
                 Caution(
                     "still-warming",
                     f"{machine.called(uuid)} was still warming: {before_c:.0f} °C, later {now_c:.0f} °C",
-                    "hold the level longer (search.level_time_s), until the temperature stands",
+                    "hold the level longer (--level-time), until the temperature stands",
                 )
             )
     return found

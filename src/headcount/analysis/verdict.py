@@ -13,7 +13,7 @@ from headcount.analysis.formula import estimate_sentence, first_estimate
 from headcount.analysis.limit import LimitFit, believable, fit_limit
 from headcount.analysis.machine_cautions import metrics_not_visible
 from headcount.analysis.rehearsal import BURST, SOAK, burst_sentence, without_checks
-from headcount.analysis.search import next_level, standings
+from headcount.analysis.search import next_level, spent_s, standings
 from headcount.analysis.soak import soak_sentence, soak_steps, soaked_users
 from headcount.records import EngineFacts
 from headcount.slo import Clause, Comfort
@@ -22,6 +22,8 @@ from headcount.stats.knee import measured_knee
 __all__ = ["judge"]
 
 COMFORT = Comfort()
+LEAST_LEFT_S = 30.0
+"""With less time than this left a search is out of time: no level near the limit fits in."""
 LIKELY = 0.5
 """Belief with which a level that was not confirmed is taken for within the limit."""
 
@@ -138,13 +140,20 @@ def _cautions(
                 "not-confirmed",
                 f"{limit} people held {confirmations} time{'s' if confirmations != 1 else ''}, "
                 f"not the {limits.confirmations} times asked for",
-                "give it more time (--max-time)",
+                _more_time(levels, limits),
             )
         )
     found += _surprises(levels, limit)
     if not complete:
         found.append(Caution("not-finished", "the search was not finished", "continue it with --resume"))
     return tuple(found)
+
+
+def _more_time(levels: Sequence[LevelSummary], limits: Limits) -> str:
+    """Which time ran out: that of the search, or that of levels which stayed undecided before it did."""
+    if spent_s(levels) + min(limits.level_time_s, LEAST_LEFT_S) >= limits.max_time_s:
+        return "give it more time (--max-time)"
+    return "give each level more time (--level-time)"
 
 
 def _surprises(levels: Sequence[LevelSummary], limit: int | None) -> list[Caution]:

@@ -16,7 +16,7 @@ from headcount.report.page import page
 from headcount.report.rows import level_rows
 from headcount.report.timeline import timeline
 from headcount.report.traffic import Traffic, read_traffic
-from headcount.report.words import Words, people, words
+from headcount.report.words import Words, people, words_for
 
 __all__ = ["write"]
 
@@ -29,7 +29,7 @@ _USERINFO = re.compile(r"(\w+://)[^/@\s\"']+@")
 
 def write(report: Report) -> str:
     """The whole page."""
-    verdict, facts, _ = report.verdict, report.facts, words(report.language)
+    verdict, facts, _ = report.verdict, report.facts, words_for(report.facts.verb, report.language)
     traffic = _traffic(report)
     figures = people_figures(verdict, facts, _)
     if report.run is not None:

@@ -8,7 +8,7 @@ from headcount.report import Report, cost, observed, outline
 from headcount.report.format import clean
 from headcount.report.outline import Warned
 from headcount.report.rows import Row, level_rows
-from headcount.report.words import Words, words
+from headcount.report.words import Words, words_for
 
 __all__ = ["escape", "write"]
 
@@ -26,7 +26,7 @@ def escape(text: str) -> str:
 
 def write(report: Report) -> str:
     """The report as Markdown."""
-    verdict, facts, _ = report.verdict, report.facts, words(report.language)
+    verdict, facts, _ = report.verdict, report.facts, words_for(report.facts.verb, report.language)
     headline = " · ".join([*outline.marks(verdict, facts, _), escape(_(verdict.sentence))])
     lines = [f"## {headline}", ""]
     answer = [*outline.answer_lines(verdict, facts, _, escape), *cost.answer_lines(verdict, report.prices, _)]

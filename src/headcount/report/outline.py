@@ -7,15 +7,13 @@ Knows nothing of terminals, Markdown or HTML.
 from __future__ import annotations
 
 import re
-from collections import defaultdict
 from collections.abc import Callable
 
-import msgspec
-
-from headcount.analysis.conclusions import Caution, Verdict
+from headcount.analysis.conclusions import Verdict
 from headcount.records import RunFacts
 from headcount.report.format import clean, moment, number, percent, seconds, tokens_per_s, users_interval
 from headcount.report.rows import Row, level_rows
+from headcount.report.warned import Warned, caution_groups, warned_at
 from headcount.report.words import Words, people
 
 __all__ = [
@@ -60,7 +58,7 @@ def answer_lines(verdict: Verdict, facts: RunFacts, _: Words, escape: _Escape) -
     if verdict.recommended_users is not None:
         lines.append((_("Recommended"), _recommended(verdict, verdict.recommended_users, _)))
     if verdict.fails_at_users is not None:
-        lines.append((_("Fails at"), _fails_at(verdict, verdict.fails_at_users, _)))
+        lines.append((_fails_name(verdict, _), _fails_at(verdict, verdict.fails_at_users, _)))
     if verdict.cause_sentence:
         lines.append((_("Gives out first"), escape(_(verdict.cause_sentence))))
     lines.append((_("Service level"), promises(facts, _)))
@@ -170,49 +168,6 @@ def footnote(rows: list[Row], _: Words) -> str | None:
     return _("(p95): fewer than 59 answers, decides nothing")
 
 
-class Warned(msgspec.Struct, frozen=True):
-    """One kind of caution, however many levels it stands at."""
-
-    caution: Caution
-    """Of the whole run or the level nearest to the limit: it is told, the others are counted."""
-    users: tuple[int, ...]
-    """At which numbers of people it stands, ascending; empty for the whole run."""
-    near: bool
-    """Whether it concerns the answer itself: the whole run, the limit, or a level that it voids."""
-
-
-def caution_groups(verdict: Verdict) -> list[Warned]:
-    """Cautions by their code: those that void a level first, then those of the whole run and of the limit, then others.
-
-    Far above the limit a server's queue is never empty; that must not hide what stands at the limit itself.
-    """
-    users = {level.index: level.users for level in verdict.levels}
-    limit = verdict.limit_users
-
-    def distance(caution: Caution) -> float:
-        held = users.get(caution.level) if caution.level is not None else None
-        return -1.0 if held is None else abs(held - limit) if limit is not None else held
-
-    groups: dict[tuple[bool, str], list[Caution]] = defaultdict(list)
-    for caution in sorted(verdict.cautions, key=distance):
-        groups[not caution.fatal, caution.code].append(caution)
-    found = []
-    for (mild, _code), cautions in groups.items():
-        at = {users[one.level] for one in cautions if one.level in users}
-        near = not mild or distance(cautions[0]) <= 0.0 or limit is None
-        found.append(Warned(cautions[0], tuple(sorted(at)), near))
-    return sorted(found, key=lambda one: (not one.caution.fatal, not one.near))
-
-
-def warned_at(one: Warned, _: Words) -> str:
-    """``at 23 and 64 people``; empty for the whole run."""
-    if not one.users:
-        return ""
-    *others, last = map(str, one.users)
-    numbers = _("{numbers} and {last}").format(numbers=", ".join(others), last=last) if others else last
-    return _("at {people}").format(people=people(one.users[-1], _).replace(last, numbers, 1))
-
-
 def headroom(verdict: Verdict, _: Words) -> str:
     """How far below the limit the recommendation lies; empty when it does not."""
     if not verdict.limit_users or verdict.recommended_users is None or verdict.recommended_users >= verdict.limit_users:
@@ -292,15 +247,26 @@ def _recommended(verdict: Verdict, recommended_users: int, _: Words) -> str:
     return ", ".join(filter(None, [people(recommended_users, _), headroom(verdict, _)]))
 
 
+def _fails_name(verdict: Verdict, _: Words) -> str:
+    """A number that is over the limit in all likelihood, but was not held long enough to fail, only probably does."""
+    row = _failing(verdict)
+    return _("Fails at") if row is None or row.decision == "fails" else _("Probably fails at")
+
+
+def _failing(verdict: Verdict) -> Row | None:
+    """What was seen of the smallest number over the limit."""
+    return next((row for row in level_rows(verdict) if row.users == verdict.fails_at_users), None)
+
+
 def _fails_at(verdict: Verdict, users: int, _: Words) -> str:
-    text = people(users, _)
-    row = next((row for row in level_rows(verdict) if row.users == users), None)
+    text, row = people(users, _), _failing(verdict)
     if row is None or row.worst is None:
         return text
     missed, allowed = percent(row.worst.miss_fraction), percent(row.worst.allowed_fraction)
-    return _("{people}: {missed} miss {clause}, {allowed} may").format(
-        people=text, missed=missed, clause=promise(row.worst.clause, _), allowed=allowed
-    )
+    told = _("{people}: {missed} miss {clause}, {allowed} may")
+    if row.decision != "fails":
+        told = _("{people}, not decided: {missed} miss {clause}, {allowed} may")
+    return told.format(people=text, missed=missed, clause=promise(row.worst.clause, _), allowed=allowed)
 
 
 def _measured(facts: RunFacts, escape: _Escape) -> str:

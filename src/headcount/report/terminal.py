@@ -19,7 +19,7 @@ from headcount.report import Report, cost, outline
 from headcount.report.format import clean, sparkline
 from headcount.report.outline import Warned
 from headcount.report.rows import Row, level_rows, near_limit
-from headcount.report.words import Words, words
+from headcount.report.words import Words, words_for
 
 __all__ = ["render", "write"]
 
@@ -41,7 +41,7 @@ def render(
     verdict: Verdict, facts: RunFacts, *, width: int = 100, language: str = "en", prices: Prices | None = None
 ) -> RenderableType:
     """What ``headcount find`` prints at its end."""
-    _ = words(language)
+    _ = words_for(facts.verb, language)
     parts: list[RenderableType] = [_headline(verdict, facts, _), Text(), _answer(verdict, facts, prices, _)]
     if rows := level_rows(verdict):
         shown = near_limit(rows, verdict.limit_users, _MOST_ROWS)

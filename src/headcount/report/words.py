@@ -14,7 +14,7 @@ from pathlib import Path
 
 from headcount.analysis.comfort import BANDS
 
-__all__ = ["LANGUAGES", "VALUES", "Words", "language_of", "people", "words"]
+__all__ = ["LANGUAGES", "VALUES", "Words", "language_of", "people", "words", "words_for"]
 
 LANGUAGES = ("en", "ko")
 
@@ -40,12 +40,30 @@ def words(language: str) -> Words:
     catalogues = Path(__file__).parent / "locale"
     translation = gettext.translation("headcount", catalogues, [language], fallback=True)
     if not isinstance(translation, gettext.GNUTranslations):
-        return translation.gettext
+        return _english
     known: dict[str, str] = {key: text for key, text in translation._catalog.items() if key and isinstance(key, str)}  # type: ignore[attr-defined]
     patterns = [(_HOLE.split(key), text) for key, text in known.items() if _HOLE.search(key)]
     # The one that fixes most is tried first: it says the most precisely what was meant.
     patterns.sort(key=lambda pattern: -sum(map(len, pattern[0])))
     return functools.partial(_said, known, patterns)
+
+
+KEYS = {
+    "--level-time": "search.level_time_s",
+    "--max-time": "search.max_time_s",
+    "--max-users": "search.max_users",
+    "--resolution": "search.resolution",
+    "--processes": "processes",
+    "--slo": "slo",
+}
+"""What a scenario file calls what flags say."""
+_FLAG = re.compile("|".join(KEYS))
+
+
+def words_for(verb: str, language: str) -> Words:
+    """As ``words``; to who measured by a scenario file (``headcount run``) a flag is named by the file's key."""
+    said = words(language)
+    return said if verb != "run" else lambda text: _FLAG.sub(lambda flag: KEYS[flag[0]], said(text))
 
 
 def language_of(environ: Mapping[str, str]) -> str:
@@ -58,6 +76,19 @@ def language_of(environ: Mapping[str, str]) -> str:
 def people(n: int, _: Words) -> str:
     """A number of people in words."""
     return _("1 person") if n == 1 else _("{n} people").format(n=n)
+
+
+_ONE = re.compile(r"(?<![\w.,–-])1 (people|requests|answers|times|errors|levels|slots|turns)\b")
+_SINGULAR = {"people": "person"}
+
+
+def _english(text: str) -> str:
+    """Finished sentences count in the plural.
+
+    >>> _english("slots give out at 1 people: 1 requests of 11 people")
+    'slots give out at 1 person: 1 request of 11 people'
+    """
+    return _ONE.sub(lambda one: f"1 {_SINGULAR.get(one[1], one[1].removesuffix('s'))}", text)
 
 
 def _said(known: dict[str, str], patterns: list[_Pattern], text: str) -> str:
