@@ -18,6 +18,7 @@ from headcount.records import EngineFacts
 from headcount.scenario import encode_table
 from headcount.simulator.catalogue import find_gpu, find_model, find_quantization, model_from_config
 from headcount.simulator.cost import Cost
+from headcount.simulator.fitting import DecodeSeen, PrefillSeen
 from headcount.simulator.policy import Policy
 
 __all__ = ["CALIBRATION_VERSION", "Calibration", "Check", "Told", "read_calibration", "write_calibration"]
@@ -111,10 +112,10 @@ class Calibration(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     """Sets of constants that explain what was seen about as well, constant by constant."""
     policy: Policy
     """The scheduler's settings, from what the server tells and what its kind does by default."""
-    prefills: tuple[tuple[int, float], ...] = ()
-    """What was fitted: (computed prompt tokens, TTFT in seconds) alone on the server."""
-    decodes: tuple[tuple[int, float, float], ...] = ()
-    """What was fitted: (sequences, mean context in tokens, pause between tokens in seconds)."""
+    prefills: tuple[PrefillSeen, ...] = ()
+    """What was fitted: first tokens."""
+    decodes: tuple[DecodeSeen, ...] = ()
+    """What was fitted: pauses between tokens."""
     residuals: tuple[float, ...] = ()
     """log(fitted / seen) of each, prefills first."""
     checks: tuple[Check, ...] = ()
@@ -146,7 +147,7 @@ def read_calibration(path: Path) -> Calibration:
     except FileNotFoundError:
         raise RunError(f"{path} is not there", "make one: headcount calibrate http://HOST:PORT") from None
     except OSError as error:
-        raise RunError(f"cannot read {path}: {error.strerror or error}") from error
+        raise RunError(f"cannot read {path}: {error.strerror or error}", "check its permissions") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise RunError(f"{path} is no calibration: {error}", "give the file that headcount calibrate wrote") from error
     version = table.get("format_version")

@@ -94,8 +94,8 @@ class Crowd:
         return self._workload.expected()
 
     def asks(self, person: int, context_tokens: int) -> Iterator[tuple[float, Asked]]:
-        """(pause before it, question) of one person, endless. The first pause is 0; times are filled in later."""
-        pause_s, number = 0.0, 0
+        """(stages before it, question) of one person, endless; times are filled in later."""
+        number = 0
         while True:
             conversation, turns = self._conversation(person, number % _CONVERSATIONS_KEPT)
             system_tokens = self._system_tokens(conversation)
@@ -116,8 +116,7 @@ class Crowd:
                     path=path,
                     answer_key=(person, number, turn, "answer"),
                 )
-                yield pause_s + planned.before_s, Asked(person, 0.0, job, planned.pause_s, conversation.streamed)
-                pause_s = planned.pause_s
+                yield planned.before_s, Asked(person, 0.0, job, planned.pause_s, conversation.streamed)
                 length += planned.written_tokens + MESSAGE_TOKENS
                 path = (*path, ((person, number, turn, "answer"), length - MESSAGE_TOKENS))
             number += 1
@@ -198,8 +197,8 @@ def hold(
 
     def ask(person: int, at_s: float) -> None:
         nonlocal sequence
-        pause_s, asked = next(people[person])
-        asked.scheduled_at_s = at_s + pause_s
+        stages_s, asked = next(people[person])
+        asked.scheduled_at_s = at_s + stages_s
         sequence += 1
         heappush(due, (asked.scheduled_at_s + request_s, sequence, asked))
 

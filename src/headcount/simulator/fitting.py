@@ -20,7 +20,7 @@ _SPREADS = {
     "weights_s": 0.5,
     "token_s": 0.7,
     "sequence_s": 1.0,
-    "context_token_s": 0.7,
+    "context_token_s": 1.0,
     "pair_s": 1.0,
 }
 """How far each constant may lie from its prior: standard deviations of the logarithm."""
@@ -38,12 +38,17 @@ must not decide."""
 
 @dataclass(frozen=True, slots=True)
 class PrefillSeen:
-    """The first token of one request alone on the server."""
+    """The first token of one request whose prompt is the only one that is computed."""
 
     prompt_tokens: int
     """Computed ones: what the cache spared is left out."""
     ttft_s: float
-    """Without the round trip."""
+    beside: int = 0
+    """Sequences that decoded meanwhile."""
+    beside_context_tokens: float = 0.0
+    """Mean context of one of them."""
+    cached_tokens: int = 0
+    """What the cache spared: not computed, but attended to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,10 +104,13 @@ def fit(
     prior: Cost,
     max_batched_tokens: int = 2048,
     request_s: float | None = None,
+    *,
+    prefill_alone: bool = False,
 ) -> Fit:
     """The constants nearest to ``prior`` that explain the observations. Adapters and experts stay as in ``prior``.
 
     ``request_s`` is a guess of what a request takes outside every step, to be fitted too; None: nothing.
+    ``prefill_alone``: prompts are computed in steps of their own.
     """
     names = list(_SPREADS)
     spreads = [*_SPREADS.values(), *([] if request_s is None else [_REQUEST_SPREAD])]
@@ -116,7 +124,7 @@ def fit(
     def residuals(x: list[float]) -> list[float]:
         cost, more_s = cost_at(x), outside_s(x)
         of_prefills = [
-            log((more_s + prefill_s(cost, seen.prompt_tokens, max_batched_tokens)) / seen.ttft_s) for seen in prefills
+            log((more_s + _first_s(cost, seen, max_batched_tokens, prefill_alone)) / seen.ttft_s) for seen in prefills
         ]
         return of_prefills + [log(_gap_s(cost, seen) / seen.gap_s) for seen in decodes]
 
@@ -160,7 +168,7 @@ def guess_of(prefills: Sequence[PrefillSeen], decodes: Sequence[DecodeSeen]) -> 
         weights_s=0.7 * alone.gap_s,
         token_s=0.8 * token_s,
         sequence_s=max(0.3 * sequence_s, 1e-3 * alone.gap_s),
-        context_token_s=0.1 * deepest.gap_s / (deepest.sequences * deepest.context_tokens),
+        context_token_s=0.03 * deepest.gap_s / (deepest.sequences * deepest.context_tokens),
         pair_s=0.1 * token_s / max(1, longest.prompt_tokens),
     )
 
@@ -173,6 +181,21 @@ def prefill_s(cost: Cost, prompt_tokens: int, max_batched_tokens: int) -> float:
         total_s += cost.step_s(chunk, 1, adapted=False) + cost.pair_s * chunk * (done + chunk / 2)
         done += chunk
     return total_s
+
+
+def _first_s(cost: Cost, seen: PrefillSeen, max_batched_tokens: int, prefill_alone: bool) -> float:
+    """The prompt, whose steps the others share unless it has them alone, after half of the step that it arrives in."""
+    own_s = prefill_s(cost, seen.prompt_tokens, max_batched_tokens)
+    own_s += cost.pair_s * seen.prompt_tokens * seen.cached_tokens
+    if not seen.beside:
+        return own_s
+    others = DecodeSeen(seen.beside, seen.beside_context_tokens, 0.0)
+    half_s = _gap_s(cost, others) / 2
+    if prefill_alone:
+        return half_s + own_s
+    step_s = cost.step_s(seen.prompt_tokens + seen.beside, 1 + seen.beside, adapted=False)
+    more_s = step_s - cost.step_s(seen.prompt_tokens, 1, adapted=False)
+    return half_s + own_s + more_s + cost.context_token_s * seen.beside * seen.beside_context_tokens
 
 
 def _gap_s(cost: Cost, seen: DecodeSeen) -> float:
