@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from headcount.scenario import Scenario
     from headcount.store import Run
 
-__all__ = ["add", "look_around"]
+__all__ = ["add", "look_around", "measured"]
 
 INTERRUPTED = 130
 NOT_TRUSTED = 5
@@ -128,7 +128,7 @@ def _add_search(parser: argparse.ArgumentParser) -> None:
 def _find(options: argparse.Namespace) -> int:
     if options.resume:
         return _resume(options)
-    return _measure(_as_flagged(_scenario_from_flags(options), options), options, "find")
+    return measured(_as_flagged(_scenario_from_flags(options), options), options, "find")
 
 
 def _resume(options: argparse.Namespace) -> int:
@@ -153,7 +153,7 @@ def _resume(options: argparse.Namespace) -> int:
     if nothing_left(known, scenario):
         return _finished(run, options)
     say(f"going on with {run.path}, where {_levels(len(known))} told")
-    return _measure(scenario, options, "find")
+    return measured(scenario, options, "find")
 
 
 def _resumed(scenario: Scenario, spent_s: float, options: argparse.Namespace) -> Scenario:
@@ -188,7 +188,7 @@ def _finished(run: Run, options: argparse.Namespace) -> int:
 def _run(options: argparse.Namespace) -> int:
     from headcount.scenario import load_scenario
 
-    return _measure(_as_flagged(load_scenario(options.scenario), options), options, "run")
+    return measured(_as_flagged(load_scenario(options.scenario), options), options, "run")
 
 
 def _as_flagged(scenario: Scenario, options: argparse.Namespace) -> Scenario:
@@ -201,7 +201,8 @@ def _as_flagged(scenario: Scenario, options: argparse.Namespace) -> Scenario:
     engine = scenario.engine
     if engine.kind == "simulated" and options.url:
         raise ScenarioError("the simulated engine has no address", f"leave out {options.url}, or name another engine")
-    if engine.kind != "simulated":
+    elsewhere = scenario.condition and all("url" in one.engine for one in scenario.condition)
+    if engine.kind != "simulated" and not elsewhere:
         url, model = options.url or engine.url or look_around(), options.model or engine.model
         engine = msgspec.structs.replace(engine, url=url, model=model)
     workload = without_stages(scenario.workload) if options.no_stages else scenario.workload
@@ -212,15 +213,15 @@ def _demo(options: argparse.Namespace) -> int:
     from headcount.demo import INSTALL_HINT, EmbeddedEngine, demo_scenario, find_demo_engine
 
     if find_demo_engine():
-        code = _measure(demo_scenario(), options, "find", EmbeddedEngine(slots=options.slots))
+        code = measured(demo_scenario(), options, "find", EmbeddedEngine(slots=options.slots))
     else:
         say(f"simulated engine, since the demo's real one is not installed ({INSTALL_HINT})")
-        code = _measure(demo_scenario(simulated=True), options, "find")
+        code = measured(demo_scenario(simulated=True), options, "find")
     say("\nyour own server: headcount find http://HOST:PORT   (any OpenAI-compatible one)")
     return code
 
 
-def _measure(scenario: Scenario, options: argparse.Namespace, verb: str, embedded: EmbeddedEngine | None = None) -> int:
+def measured(scenario: Scenario, options: argparse.Namespace, verb: str, embedded: EmbeddedEngine | None = None) -> int:
     """Measure, show the answer, give the exit code."""
     from headcount.measure import measure
     from headcount.report import known_format
