@@ -11,6 +11,7 @@ from collections.abc import Sequence
 import msgspec
 
 from headcount.analysis.conclusions import LevelSummary, SoakStep
+from headcount.analysis.flags import advice, kind_of
 from headcount.analysis.gpu_cautions import PLAIN_REASONS
 from headcount.records import EngineFacts
 
@@ -29,32 +30,12 @@ _CLIENT = ("client-lag", "send-delay", "client-cpu", "client-errors", "in-flight
 _HEAT = ("throttled", "power-limited")
 _COOLER = "better cooling or a higher power limit would raise the limit"
 _FULL_KV_FRACTION = 0.95
+_ONE_AT_A_TIME = ("llamacpp", "ollama")
+"""Servers that never put requests of different adapters into one batch."""
+_LATER = 2.0
+"""Requests of adapters begin late when they wait so many times as long as those without."""
 _SLOWER = 1.3
 """Writing is called slower when TPOT grew by so much over that of the smallest level."""
-
-FLAGS: dict[str, dict[str, str]] = {
-    "slots": {
-        "vllm": "--max-num-seqs",
-        "sglang": "--max-running-requests",
-        "llamacpp": "--parallel (and -c, which the slots share)",
-        "ollama": "OLLAMA_NUM_PARALLEL",
-        "tgi": "--max-concurrent-requests",
-        "lmdeploy": "--max-batch-size",
-    },
-    "kv-memory": {
-        "vllm": "--gpu-memory-utilization, --max-model-len or --kv-cache-dtype fp8",
-        "sglang": "--mem-fraction-static or --context-length",
-        "llamacpp": "-c, or --cache-type-k q8_0 --cache-type-v q8_0",
-        "ollama": "OLLAMA_CONTEXT_LENGTH or OLLAMA_KV_CACHE_TYPE",
-        "lmdeploy": "--cache-max-entry-count",
-    },
-    "prefill-compute": {
-        "vllm": "--max-num-batched-tokens, and prefix caching for what prompts share",
-        "sglang": "--chunked-prefill-size, --max-prefill-tokens",
-        "llamacpp": "-b and -ub",
-    },
-}
-"""What to turn, by cause and engine."""
 
 
 def find_cause(summaries: Sequence[LevelSummary], limit_users: int | None, engine: EngineFacts | None = None) -> Cause:
@@ -69,7 +50,7 @@ def find_cause(summaries: Sequence[LevelSummary], limit_users: int | None, engin
     for judge in (_client, _proxy, _heat):
         if (found := judge(near)) is not None:
             return found
-    for judge_level in (_memory, _slots, _speed, _first_token):
+    for judge_level in (_memory, _adapters, _slots, _speed, _first_token):
         for each in sorted(near, key=lambda s: s.users):
             if (cause := judge_level(each, alone, engine)) is not None:
                 return cause
@@ -87,14 +68,14 @@ def held_back(steps: Sequence[SoakStep]) -> Cause | None:
     broke = next((step.soak for step in steps if not step.kept and step.soak.throttled), None)
     if broke is None:
         return None
-    reasons = " and ".join(dict.fromkeys(PLAIN_REASONS[reason] for reason in broke.throttled))
-    early_hz, late_hz = broke.sm_clock_hz
-    clocks = f", from {early_hz / 1e6:.0f} to {late_hz / 1e6:.0f} MHz" if early_hz and late_hz else ""
-    return Cause(
-        "heat-or-power",
-        f"The GPU could not keep its speed with {broke.users} people: it was throttled by {reasons}{clocks}.",
-        (_COOLER,),
-    )
+    reason, (early_hz, late_hz) = PLAIN_REASONS[broke.throttled[0]], broke.sm_clock_hz
+    said = f"The GPU could not keep its speed with {broke.users} people: it was throttled by {reason}."
+    if early_hz and late_hz:
+        fall = f"{early_hz / 1e6:.0f} to {late_hz / 1e6:.0f} MHz"
+        said = (
+            f"The GPU could not keep its speed with {broke.users} people: throttled by {reason}, it fell from {fall}."
+        )
+    return Cause("heat-or-power", said, (_COOLER,))
 
 
 def _over(summary: LevelSummary) -> bool:
@@ -149,21 +130,60 @@ def _memory(level: LevelSummary, _alone: LevelSummary | None, engine: EngineFact
         return None
     figure = told or f"the KV cache was {used:.0%} full"
     said = f"Memory for conversations gives out at {level.users} people: {_ended(figure)}"
-    return Cause("kv-memory", said, _advice("kv-memory", engine))
+    return Cause("kv-memory", said, advice("kv-memory", engine))
+
+
+def _adapters(level: LevelSummary, _alone: LevelSummary | None, engine: EngineFacts | None) -> Cause | None:
+    """Requests wait for their adapter while slots are free: those of the bare model begin in time and those of adapters
+    do not, or fewer adapters run at once than were asked for, though somebody waits."""
+    adapted = [one for one in level.adapters if one.adapter]
+    if len(adapted) < 2 or not _over(level) or _all_slots_taken(level, engine):
+        return None
+    bare = next((one for one in level.adapters if not one.adapter), None)
+    slowest = max(adapted, key=lambda one: one.ttft_p95_s or 0.0)
+    late_s, bare_s = slowest.ttft_p95_s or 0.0, bare.ttft_p95_s if bare is not None else None
+    at_once, waiting = level.adapters_in_use_max, level.server_waiting_mean or 0.0
+    if bare_s and late_s > _LATER * bare_s:
+        said = (
+            f"Adapters give out at {level.users} people: requests of {slowest.adapter} begin after {late_s:.2f} s "
+            f"(p95), those of the model without adapters after {bare_s:.2f} s."
+        )
+    elif kind_of(engine) in _ONE_AT_A_TIME and _first_token_late(level):
+        said = (
+            f"Adapters give out at {level.users} people: this server never works on two of them at once, "
+            f"and {len(level.adapters)} were asked for in turn."
+        )
+    elif at_once is not None and at_once < len(adapted) and waiting >= 0.5:
+        said = (
+            f"Adapters give out at {level.users} people: {len(adapted)} were asked for, at most {at_once:.0f} ran at "
+            f"once while {waiting:.1f} requests waited."
+        )
+    else:
+        return None
+    return Cause("adapters", said, advice("adapters", engine))
+
+
+def _first_token_late(level: LevelSummary) -> bool:
+    return any(c.clause.startswith(("ttft", "first")) and c.misses > c.allowed_fraction * c.n for c in level.clauses)
+
+
+def _all_slots_taken(level: LevelSummary, engine: EngineFacts | None) -> bool:
+    slots, running = engine.slots if engine is not None else None, level.server_running_max
+    return slots is not None and running is not None and running >= slots
 
 
 def _slots(level: LevelSummary, _alone: LevelSummary | None, engine: EngineFacts | None) -> Cause | None:
     slots = engine.slots if engine is not None else None
     running, waiting = level.server_running_max, level.server_waiting_mean
     told = _coded([level], ("engine-slots",))
-    full = slots is not None and running is not None and running >= slots
+    full = _all_slots_taken(level, engine)
     crowded = slots is not None and running is None and (level.in_flight_mean or 0.0) > slots + 0.5
     if told is None and not (full and (waiting or 0.0) >= 0.5) and not crowded:
         return None
     queued = waiting if waiting is not None else (level.in_flight_mean or 0.0) - (slots or 0)
     figure = told or f"all {slots} slots were taken and {queued:.1f} requests waited on average"
     return Cause(
-        "slots", f"The server's slots give out at {level.users} people: {_ended(figure)}", _advice("slots", engine)
+        "slots", f"The server's slots give out at {level.users} people: {_ended(figure)}", advice("slots", engine)
     )
 
 
@@ -178,7 +198,7 @@ def _plateau(levels: Sequence[LevelSummary], engine: EngineFacts | None) -> Caus
         f"Slots give out: at {min(seen)} to {max(seen)} people the server ran {ran:.0f} requests at once, never more, "
         f"while up to {waited:.1f} waited on average."
     )
-    return Cause("slots", said, _advice("slots", engine))
+    return Cause("slots", said, advice("slots", engine))
 
 
 def _speed(level: LevelSummary, alone: LevelSummary | None, engine: EngineFacts | None) -> Cause | None:
@@ -195,30 +215,19 @@ def _speed(level: LevelSummary, alone: LevelSummary | None, engine: EngineFacts 
     return Cause(
         "decode-bandwidth",
         f"Writing speed gives out at {level.users} people: {figures}; the GPU reads weights and contexts for all.",
-        ("a smaller or more strongly quantized model, a GPU with more memory bandwidth, or shorter contexts",),
+        advice("decode-bandwidth", engine),
     )
 
 
 def _first_token(level: LevelSummary, alone: LevelSummary | None, engine: EngineFacts | None) -> Cause | None:
     """First tokens come late while the server says that hardly anybody waits for a slot: prompts take their time."""
-    broken = any(c.clause.startswith(("ttft", "first")) and c.misses > c.allowed_fraction * c.n for c in level.clauses)
     waiting, running = level.server_waiting_mean, level.server_running_max
-    if not broken or waiting is None or running is None or waiting > 0.5 * running:
+    if not _first_token_late(level) or waiting is None or running is None or waiting > 0.5 * running:
         return None
     before = f", {alone.ttft_s.p50:.2f} s with {alone.users}" if alone is not None and alone.ttft_s.p50 else ""
     return Cause(
         "prefill-compute",
         f"Reading prompts gives out at {level.users} people: the first token takes {level.ttft_s.p95 or 0.0:.2f} s "
         f"(p95{before}) though only {waiting:.1f} requests waited beside {running:.0f} that ran.",
-        _advice("prefill-compute", engine),
+        advice("prefill-compute", engine),
     )
-
-
-def _advice(cause: str, engine: EngineFacts | None) -> tuple[str, ...]:
-    known = FLAGS[cause].get(engine.engine if engine is not None else "")
-    general = {
-        "slots": "allow more sequences at once if memory permits",
-        "kv-memory": "give the KV cache more memory, or shorten contexts and histories",
-        "prefill-compute": "shorten prompts, share their beginnings, or let long prompts be read in pieces",
-    }[cause]
-    return (f"{general}: {known}" if known else general,)

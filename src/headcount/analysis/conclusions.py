@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 __all__ = [
+    "AdapterFigures",
     "Burst",
     "Caution",
     "ClauseResult",
@@ -73,6 +74,16 @@ class GpuFigures(msgspec.Struct, frozen=True):
     utilization_mean_fraction: float | None
 
 
+class AdapterFigures(msgspec.Struct, frozen=True):
+    """How requests of one adapter fared in one level's steady window."""
+
+    adapter: str
+    """Empty: the model without any."""
+    n: int
+    ttft_p50_s: float | None
+    ttft_p95_s: float | None
+
+
 class Burst(msgspec.Struct, frozen=True):
     """What happened when all people of a level pressed enter at the same instant."""
 
@@ -102,7 +113,8 @@ class Soak(msgspec.Struct, frozen=True):
     steady_after_s: float | None
     """From when on temperatures and clocks stood still; None when they never did, or none are known."""
     throttled: tuple[str, ...] = ()
-    """Why GPUs held their clocks down in more than one reading in a hundred, by the driver's names."""
+    """Why GPUs held their clocks down in more than one reading in a hundred, by the driver's names, the most frequent
+    first."""
 
 
 class SoakStep(msgspec.Struct, frozen=True):
@@ -179,6 +191,10 @@ class LevelSummary(msgspec.Struct, frozen=True):
     comfort: str = ""
     """How it is felt: ``comfortable``, ``slightly slow``, ``frustrating`` or ``unusable``; empty when not known.
     Decides nothing."""
+    adapters: tuple[AdapterFigures, ...] = ()
+    """Apart by adapter; empty where none was asked for."""
+    adapters_in_use_max: float | None = None
+    """The most adapters that ran at once, as the server tells it."""
     burst: Burst | None = None
     """Of a level of purpose ``burst``."""
     soak: Soak | None = None
@@ -274,6 +290,8 @@ class Verdict(msgspec.Struct, frozen=True):
     soak: tuple[SoakStep, ...] = ()
     """In the order in which they were held; more than one when the first did not stay within the service level."""
     soak_sentence: str = ""
+    soak_changes: tuple[str, ...] = ()
+    """What went up or down meanwhile, a few words each."""
     active_share: float | None = None
     """The share of registered accounts in use in the busy hour, as it was given."""
     accounts: int | None = None

@@ -14,14 +14,14 @@ __all__ = ["estimate_sentence", "first_estimate"]
 ALIKE = 0.15
 """Numbers closer than this share are the same."""
 UNKNOWN_TO_IT = {
-    "client": "of a client that gives out first",
-    "proxy": "of what holds requests back before the engine",
-    "slots": "of the queue for slots",
-    "kv-memory": "of memory that runs full",
-    "decode-bandwidth": "of answers that are written more slowly the more of them are written at once",
-    "prefill-compute": "of the time that prompts take",
-    "adapters": "of adapters that wait for each other",
-    "heat-or-power": "of heat and power",
+    "client": "a client that gives out first",
+    "proxy": "what holds requests back before the engine",
+    "slots": "the queue for slots",
+    "kv-memory": "memory that runs full",
+    "decode-bandwidth": "answers that are written more slowly the more of them are written at once",
+    "prefill-compute": "the time that prompts take",
+    "adapters": "adapters that wait for each other",
+    "heat-or-power": "heat and power",
 }
 """By cause, what the formula leaves out."""
 
@@ -45,18 +45,20 @@ def estimate_sentence(
     """The estimate beside the limit, with the reason when they differ; empty when either is not known."""
     if estimate_users is None or not limit_users:
         return ""
-    said = f"The formula (tokens/s over what one person asks for) says {estimate_users:.0f}"
+    said = f"{estimate_users:.0f}"
     if abs(limit_users / estimate_users - 1.0) <= ALIKE:
-        return f"{said}, about what was measured."
+        return f"tokens/s over what one person asks for gives {said}, about what was measured"
     if limit_users < estimate_users:
-        reason = UNKNOWN_TO_IT.get(cause, "of waits that grow before tokens/s do")
-        return f"{said}, more than was measured: it knows nothing {reason}."
+        reason = UNKNOWN_TO_IT.get(cause, "waits that grow before tokens/s do")
+        return f"tokens/s over what one person asks for gives {said}, more than was measured: it leaves out {reason}"
     alone = _smallest(levels)
-    at_limit = [s.turn_cycle_s for s in levels if s.users == limit_users and s.turn_cycle_s]
-    cycles = ""
-    if alone is not None and alone.turn_cycle_s and at_limit and max(at_limit) > (1.0 + ALIKE) * alone.turn_cycle_s:
-        cycles = f" (a turn with its pause took {max(at_limit):.1f} s at the limit, {alone.turn_cycle_s:.1f} s before)"
-    return f"{said}, fewer than were measured: who waits within the service level asks less often{cycles}."
+    at_limit = max((s.turn_cycle_s for s in levels if s.users == limit_users and s.turn_cycle_s), default=0.0)
+    if alone is not None and alone.turn_cycle_s and at_limit > (1.0 + ALIKE) * alone.turn_cycle_s:
+        return (
+            f"tokens/s over what one person asks for gives {said}, fewer than were measured: who waits asks less often "
+            f"(a turn with its pause took {at_limit:.1f} s at the limit, {alone.turn_cycle_s:.1f} s before)"
+        )
+    return f"tokens/s over what one person asks for gives {said}, fewer than were measured: throughput was not full yet"
 
 
 def _smallest(levels: Sequence[LevelSummary]) -> LevelSummary | None:

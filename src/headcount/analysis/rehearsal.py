@@ -170,12 +170,14 @@ def burst_sentence(burst: Burst | None, summaries: Sequence[LevelSummary], users
         return ""
     if burst.spoiled:
         return f"What happens when all {burst.users} press enter at once could not be judged: {burst.spoiled}."
-    begun = f"When all {burst.users} press enter at once the slowest waits {_seconds(burst.worst_wait_s)}"
+    users, waits = burst.users, _seconds(burst.worst_wait_s)
     if not burst.n_late:
-        return f"{begun}, which is within the service level."
+        return f"When all {users} press enter at once the slowest waits {waits}, which is within the service level."
     if burst.recovered_after_s is None:
-        return f"{begun}, and it was not normal again after {burst.watched_s:.0f} s."
-    return f"{begun}, and it is normal again after {_seconds(burst.recovered_after_s)}."
+        watched = f"{burst.watched_s:.0f} s"
+        return f"When all {users} press enter at once the slowest waits {waits}, and it was not normal after {watched}."
+    after = _seconds(burst.recovered_after_s)
+    return f"When all {users} press enter at once the slowest waits {waits}, and it is normal again after {after}."
 
 
 def _seconds(time_s: float | None) -> str:

@@ -18,7 +18,7 @@ from headcount.analysis.machine import Machine
 from headcount.analysis.table import Floats, Rows
 from headcount.records import Level, Sample
 
-__all__ = ["kept", "late_part", "soak_of", "soak_sentence", "soak_steps", "soaked_users"]
+__all__ = ["kept", "late_part", "soak_changes", "soak_of", "soak_sentence", "soak_steps", "soaked_users"]
 
 STILL_C, STILL_CLOCK = 2.0, 0.02
 """Temperatures within so many degrees, and clocks within this share, of their last quarter's mean stand still."""
@@ -42,8 +42,8 @@ def soak_of(level: Level, inside: Rows, machine: Machine) -> Soak:
     good = inside.where(inside.good)
     speed = 1.0 / np.where(good.tpot_s > 0.0, good.tpot_s, np.nan)
     ends = (machine.began_at_s, length_s)
-    shares = throttle_shares(machine).values()
-    reasons = {r: None for found in shares for r, share in found.items() if share > 0.01 and r in PLAIN_REASONS}
+    told = [pair for found in throttle_shares(machine).values() for pair in found.items() if pair[0] in PLAIN_REASONS]
+    reasons = {reason: None for reason, share in sorted(told, key=lambda pair: -pair[1]) if share > 0.01}
     still_s = _steady_after_s(machine)
     return Soak(
         users=level.users,
@@ -135,48 +135,46 @@ def soak_sentence(steps: Sequence[SoakStep], soaks: Sequence[LevelSummary], reco
         return "The soak could not be judged: see the cautions." if soaks else ""
     first = steps[0].soak
     people = "1 person" if first.users == 1 else f"{first.users} people"
-    held = f"{people} for {first.held_s / 60.0:.0f} min"
-    changed = _changes(first)
+    minutes = f"{first.held_s / 60.0:.0f}"
     if steps[0].kept:
-        return f"Held with {held}: within the service level to the end{changed}."
-    why = f", when the GPU was throttled by {_reasons(first)}" if first.throttled else ""
-    left = (
-        f"{recommended_users} still were, so that is the recommendation"
-        if recommended_users
-        else "no smaller number that was tried was either"
+        return f"{people} stayed within the service level for {minutes} min."
+    why = f"when the GPU was throttled by {PLAIN_REASONS[first.throttled[0]]}" if first.throttled else "in the long run"
+    if recommended_users:
+        return (
+            f"{people} did not stay within the service level for {minutes} min, {why}: "
+            f"{recommended_users} did, so that is the recommendation."
+        )
+    return (
+        f"{people} did not stay within the service level for {minutes} min, {why}, "
+        "nor did any smaller number that was tried."
     )
-    return f"Held with {held}: not within the service level to the end{why}{changed}; {left}."
 
 
-def _reasons(soak: Soak) -> str:
-    return " and ".join(dict.fromkeys(PLAIN_REASONS[reason] for reason in soak.throttled))
-
-
-def _changes(soak: Soak) -> str:
-    """What went up or down on the way."""
+def soak_changes(steps: Sequence[SoakStep]) -> tuple[str, ...]:
+    """What went up or down while the recommended number was held, a few words each."""
+    if not steps:
+        return ()
+    soak = steps[0].soak
     said = []
-    for name, (early, late), show in (
-        ("TTFT", soak.ttft_p50_s, _seconds),
-        ("tokens/s a person", soak.user_tokens_per_s, _rate),
-        ("clock", soak.sm_clock_hz, _megahertz),
-    ):
-        if early and late is not None and not FASTER <= late / early <= SLOWER:
-            said.append(f"{name} {show(early)} → {show(late)}")
+    if (pair := _changed(soak.ttft_p50_s)) is not None:
+        said.append(f"TTFT {pair[0]:.2f} s → {pair[1]:.2f} s")
+    if (pair := _changed(soak.user_tokens_per_s)) is not None:
+        said.append(f"tokens/s a person {pair[0]:.1f} → {pair[1]:.1f}")
+    if (pair := _changed(soak.sm_clock_hz)) is not None:
+        said.append(f"clock {pair[0] / 1e6:.0f} → {pair[1] / 1e6:.0f} MHz")
     early_c, late_c = soak.temperature_c
     if early_c is not None and late_c is not None:
-        still = f", steady after {soak.steady_after_s / 60.0:.0f} min" if soak.steady_after_s is not None else ""
-        still = still or ", still rising" * (late_c > early_c + STILL_C)
-        said.append(f"temperature {early_c:.0f} → {late_c:.0f} °C{still}")
-    return f" ({'; '.join(said)})" if said else ""
+        degrees = f"{early_c:.0f} → {late_c:.0f} °C"
+        if soak.steady_after_s is not None:
+            said.append(f"temperature {degrees}, steady after {soak.steady_after_s / 60.0:.0f} min")
+        else:
+            said.append(f"temperature {degrees}, not steady at the end")
+    return tuple(said)
 
 
-def _seconds(value: float) -> str:
-    return f"{value:.2f} s"
-
-
-def _rate(value: float) -> str:
-    return f"{value:.1f}"
-
-
-def _megahertz(value: float) -> str:
-    return f"{value / 1e6:.0f} MHz"
+def _changed(pair: tuple[float | None, float | None]) -> tuple[float, float] | None:
+    """The first and the last value, where they differ enough to be told."""
+    early, late = pair
+    if not early or late is None or FASTER <= late / early <= SLOWER:
+        return None
+    return early, late

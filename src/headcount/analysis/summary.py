@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 
 from headcount.analysis.cautions import cautions_of
-from headcount.analysis.conclusions import Caution, LevelSummary, Quantiles, Soak
+from headcount.analysis.conclusions import AdapterFigures, Caution, LevelSummary, Quantiles, Soak
 from headcount.analysis.evidence import Evidence
 from headcount.analysis.lengths import Lengths, lengths_of, not_as_planned
 from headcount.analysis.level_test import Window, decide, steady_window, turn_cycle_s
@@ -90,6 +90,7 @@ def summarize(
         **_server_facts(machine),
         **_length_facts(lengths),
         inside_users_mean=_mean(evidence.total("client_inside_users")),
+        adapters=_by_adapter(table.adapters, inside),
         burst=burst_of(level, rows, until_s, cautions) if level.purpose == BURST else None,
         soak=soak,
     )
@@ -237,6 +238,19 @@ def _ttft_by_turn(inside: Rows) -> dict[int, float]:
     return {int(turn): float(np.median(known.ttft_s[known.turn == turn])) for turn in np.unique(known.turn)}
 
 
+def _by_adapter(names: Sequence[str], inside: Rows) -> tuple[AdapterFigures, ...]:
+    """Apart by adapter; nothing where all requests went to the bare model."""
+    if len(names) < 2:
+        return ()
+    found = []
+    for place, name in enumerate(names):
+        ttft_s = inside.ttft_s[inside.adapter == place]
+        known = _known(ttft_s)
+        if len(ttft_s):
+            found.append(AdapterFigures(name, len(ttft_s), quantile(known, 0.5), quantile(known, 0.95)))
+    return tuple(found)
+
+
 def _error_kinds(inside: Rows) -> dict[str, int]:
     counts = np.bincount(inside.error, minlength=len(inside.kinds))
     return {kind: int(count) for kind, count in zip(inside.kinds, counts, strict=True) if kind and count}
@@ -249,6 +263,7 @@ def _server_facts(machine: Machine) -> dict[str, Any]:
         "server_running_max": max(machine.values("server_running_requests"), default=None),
         "server_waiting_mean": float(np.mean(waiting)) if waiting else None,
         "kv_used_max_fraction": max(machine.values("server_kv_used_fraction"), default=None),
+        "adapters_in_use_max": max(machine.values("server_adapters_in_use"), default=None),
         "cache_hit_fraction": machine.share("server_cache_hit_tokens_total", "server_cache_query_tokens_total"),
         "ttft_mean_s": machine.ttft_mean_s,
         "server_ttft_mean_s": machine.server_ttft_mean_s,

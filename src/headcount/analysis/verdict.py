@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from headcount.analysis.accounts import accounts
+from headcount.analysis.accounts import in_accounts
 from headcount.analysis.cause import find_cause, held_back
 from headcount.analysis.comfort import felt, streaming_advice
 from headcount.analysis.conclusions import Caution, LevelSummary, Limits, Verdict
@@ -14,7 +14,7 @@ from headcount.analysis.limit import LimitFit, believable, fit_limit
 from headcount.analysis.machine_cautions import metrics_not_visible
 from headcount.analysis.rehearsal import BURST, SOAK, burst_sentence, without_checks
 from headcount.analysis.search import next_level, spent_s, standings
-from headcount.analysis.soak import soak_sentence, soak_steps, soaked_users
+from headcount.analysis.soak import soak_changes, soak_sentence, soak_steps, soaked_users
 from headcount.records import EngineFacts
 from headcount.slo import Clause, Comfort
 from headcount.stats.knee import measured_knee
@@ -63,7 +63,7 @@ def judge(
     bursts = [s for s in summaries if s.purpose == BURST and s.burst is not None]
     burst = bursts[-1].burst if bursts else None
     estimate = first_estimate(trusted_levels)
-    return Verdict(
+    verdict = Verdict(
         limit_users=limit,
         at_least=at_least,
         limit_interval_users=None if at_least else interval,
@@ -85,9 +85,9 @@ def judge(
         burst_sentence=burst_sentence(burst, summaries, recommended, limits) if complete else "",
         soak=steps,
         soak_sentence=soak_sentence(steps, soaks, recommended),
-        active_share=active_share,
-        accounts=accounts(recommended, active_share) if recommended and active_share else None,
+        soak_changes=soak_changes(steps),
     )
+    return in_accounts(verdict, active_share)
 
 
 def _limit(levels: Sequence[LevelSummary], fit: LimitFit | None, confirmations: int) -> tuple[int | None, int]:

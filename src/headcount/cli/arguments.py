@@ -11,6 +11,7 @@ from typing import TypeAlias
 __all__ = [
     "LANGUAGES",
     "Verbs",
+    "add_active_share",
     "add_answer",
     "add_key",
     "add_output",
@@ -137,6 +138,16 @@ def add_answer(parser: argparse.ArgumentParser) -> None:
     """How an answer is shown."""
     parser.add_argument("--format", default="terminal", help="terminal (default), json, markdown, html or csv")
     parser.add_argument("--lang", choices=LANGUAGES, help="language of the answer (default: the locale's)")
+
+
+def add_active_share(parser: argparse.ArgumentParser) -> None:
+    """``--active-share``."""
+    parser.add_argument(
+        "--active-share",
+        metavar="SHARE",
+        type=fraction,
+        help="of registered accounts in use in the busy hour, e.g. 10%%: the answer in accounts as well",
+    )
 
 
 def add_output(parser: argparse.ArgumentParser) -> None:

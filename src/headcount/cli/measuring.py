@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from headcount.cli.arguments import (
     Verbs,
+    add_active_share,
     add_key,
     add_output,
     agreed,
@@ -45,6 +46,9 @@ FLAGS = {
     "search.level_time_s": "--level-time",
     "search.resolution": "--resolution",
     "search.headroom": "--headroom",
+    "search.soak_s": "--soak",
+    "search.active_share": "--active-share",
+    "arrivals.kind": "--arrivals",
     "engine.kind": "--engine",
     "engine.url": "the address",
     "workload.kind": "--workload",
@@ -120,6 +124,16 @@ def _add_search(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--headroom", metavar="SHARE", type=fraction_or_none, help="kept free below the limit (default 25%%)"
     )
+    parser.add_argument(
+        "--arrivals", choices=("closed", "open"), help="open: the rate of new conversations it carries, not the people"
+    )
+    parser.add_argument(
+        "--no-burst", action="store_true", help="leave out the last check: everybody presses enter at once"
+    )
+    parser.add_argument(
+        "--soak", metavar="TIME", type=duration, help="then hold the recommended number so long, e.g. 20m"
+    )
+    add_active_share(parser)
     parser.add_argument("--processes", type=positive, metavar="N", help="load processes to begin with (default 1)")
     parser.add_argument("--require-users", type=positive, metavar="N", help="exit 1 when the limit is below N")
     parser.add_argument("--resume", type=Path, metavar="RUN", help="go on with a run that was cut short")
@@ -297,6 +311,9 @@ def _scenario_from_flags(options: argparse.Namespace) -> Scenario:
         "level_time_s": options.level_time,
         "resolution": options.resolution,
         "headroom": options.headroom,
+        "burst": False if options.no_burst else None,
+        "soak_s": options.soak,
+        "active_share": options.active_share,
     }
     slo = options.slo or ["chat"]
     table = {
@@ -306,6 +323,7 @@ def _scenario_from_flags(options: argparse.Namespace) -> Scenario:
         "processes": options.processes or 1,
         "engine": _given(engine),
         "workload": {"kind": options.workload or "chat"},
+        "arrivals": {"kind": options.arrivals or "closed"},
         "search": _given(search),
         "telemetry": _given({"gpu_metrics": options.gpu_metrics}),
     }

@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from headcount.cli.arguments import LANGUAGES, Verbs, add_answer, amount, positive, say
+from headcount.cli.arguments import LANGUAGES, Verbs, add_active_share, add_answer, amount, positive, say
 from headcount.errors import RunError, ScenarioError
 
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ def add(verbs: Verbs, common: argparse.ArgumentParser) -> None:
     """The verbs and their flags."""
     report = verbs.add_parser("report", parents=[common], help="show what a stored run found")
     report.add_argument("run", type=Path, help="a run folder")
+    add_active_share(report)
     report.add_argument("--electricity-price", type=amount, metavar="N", help="of a kWh, for the cost of an answer")
     report.add_argument("--hardware-price", type=amount, metavar="N", help="of the machine, written off in 48 months")
     report.add_argument("--currency", help="of both prices (default EUR)")
@@ -58,6 +59,7 @@ def add(verbs: Verbs, common: argparse.ArgumentParser) -> None:
 
 
 def _report(options: argparse.Namespace) -> int:
+    from headcount.analysis.accounts import in_accounts
     from headcount.report import known_format, write_report
     from headcount.review import review, scenario_of
     from headcount.store import open_run
@@ -65,6 +67,8 @@ def _report(options: argparse.Namespace) -> int:
     known_format(options.format)
     run = open_run(options.run)
     verdict = review(run)
+    if options.active_share is not None:
+        verdict = in_accounts(verdict, options.active_share)
     prices = _prices(scenario_of(run).prices, options)
     write_report(options.format, verdict, run.facts, run.path, options.lang, prices)
     _say_damage(run)

@@ -9,6 +9,7 @@ import difflib
 import re
 from collections.abc import Hashable, Iterable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -23,7 +24,7 @@ from headcount.simulator.profiles import PROFILES, Profile, profile_of
 from headcount.simulator.server import Server
 from headcount.simulator.words import MESSAGE_TOKENS, PROMPT_TOKENS, text_of, text_tokens
 
-__all__ = ["Options", "gauges_of", "job_of", "profile_for", "read_options", "server_of"]
+__all__ = ["Options", "gauges_of", "job_of", "profile_for", "read_config", "read_options", "server_of"]
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -34,6 +35,10 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     gpu: str | None = None
     """A GPU of the catalogue; with the engine's model it takes the place of ``server``."""
     gpus: int = 1
+    quantization: str | None = None
+    """One of the catalogue, where the model's name or configuration does not say it."""
+    config_file: str | None = None
+    """The model's ``config.json``, where it is not in the catalogue."""
     policy: str | None = None
     """A key of ``POLICIES``: schedule like that engine, with its defaults and the sizes below."""
     slots: int | None = None
@@ -51,6 +56,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     pair_s: float | None = None
     adapter_fraction: float | None = None
     adapter_load_s: float | None = None
+    experts_s: float | None = None
+    expert_fraction: float | None = None
     adapters: tuple[str, ...] = ()
     seed: int = 1
     speed: float = 1.0
@@ -65,6 +72,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     tokens_per_chunk: int = 1
     usage: bool = True
     """False: the server tells no token counts."""
+    limit_factors: tuple[float, float] | None = None
+    """How uncertain a limit is since the constants are: factors on the ends of its interval."""
     # --- sick servers ---
     drift_per_hour: float = 0.0
     """Relative growth of all step times an hour."""
@@ -95,7 +104,31 @@ def profile_for(options: Options, model: str | None) -> Profile:
     if model is None:
         raise ScenarioError("engine.options.gpu needs a model", 'for instance model = "Qwen3-8B-AWQ" in [engine]')
     sizes: dict[str, int] = {} if options.context_tokens is None else {"context_tokens": options.context_tokens}
-    return profile_of(options.gpu, model, options.gpus, options.policy or "vllm", options.slots, **sizes)
+    return profile_of(
+        options.gpu,
+        model,
+        options.gpus,
+        options.policy or "vllm",
+        options.slots,
+        quantization=options.quantization,
+        config=None if options.config_file is None else read_config(options.config_file),
+        **sizes,
+    )
+
+
+def read_config(path: str) -> dict[str, Any]:
+    """A model's ``config.json``; ``ScenarioError`` when that cannot be read."""
+    try:
+        config = msgspec.json.decode(Path(path).read_bytes())
+    except OSError as error:
+        raise ScenarioError(
+            f"{path} cannot be read: {error.strerror or error}", "give the model's config.json"
+        ) from error
+    except msgspec.DecodeError as error:
+        raise ScenarioError(f"{path} is not JSON: {error}", "give the model's config.json") from error
+    if not isinstance(config, dict):
+        raise ScenarioError(f"{path} holds no JSON object", "give the model's config.json")
+    return config
 
 
 def server_of(options: Options, profile: Profile, single_steps: bool = False) -> Server:
@@ -117,6 +150,7 @@ def gauges_of(server: Server, now_s: float) -> dict[str, float]:
         "server_running_requests": float(len(server.running)),
         "server_waiting_requests": float(len(server.waiting)),
         "server_kv_used_fraction": server.kv_used_fraction,
+        "server_adapters_in_use": float(server.adapters.at_once),
         "server_preemptions_total": float(server.preemptions_total),
         "server_prompt_tokens_total": float(server.prompt_tokens_total),
         "server_output_tokens_total": float(server.output_tokens_total(now_s)),
@@ -182,7 +216,8 @@ def _policy(profile: Profile, options: Options) -> Policy:
         if options.policy is None or options.gpu is not None:
             return replace(profile.policy, **given)
         sizes = {name: getattr(profile.policy, name) for name in ("slots", "pool_tokens", "context_tokens")}
-        return replace(POLICIES[options.policy](), **{**sizes, **given})
+        policy = replace(POLICIES[options.policy](), **{**sizes, **given})
+        return policy if policy.cached_sequences is None else replace(policy, cached_sequences=policy.slots)
     except ValueError as error:
         raise ScenarioError(f"engine.options: {error}", "change that option, or leave it out") from error
 

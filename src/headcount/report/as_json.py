@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from headcount.analysis.conclusions import Caution, LevelSummary
+from headcount.analysis.conclusions import Burst, Caution, LevelSummary, SoakStep
 from headcount.analysis.energy import Energy, energy_by_users
 from headcount.records import EngineFacts, Gpu
 from headcount.report import Report
@@ -48,9 +48,21 @@ class JsonReport(msgspec.Struct, frozen=True, kw_only=True):
     trusted: bool
     complete: bool
     first_estimate_users: float | None
+    estimate_sentence: str = ""
     knee_users: float | None
+    burst: Burst | None = None
+    """Everybody pressed enter at once at ``recommended_users``; null where that was not tried."""
+    burst_sentence: str = ""
+    soak: tuple[SoakStep, ...] = ()
+    """``recommended_users`` held for long; empty where that was not tried."""
+    soak_sentence: str = ""
+    soak_changes: tuple[str, ...] = ()
+    active_share: float | None = None
+    accounts: int | None = None
+    """The most registered accounts, of which ``active_share`` are active in the busy hour; null where none was said."""
     cautions: tuple[Caution, ...]
     levels: tuple[LevelSummary, ...]
+    """All that were held but the burst."""
     energy: tuple[Energy, ...] = ()
     """By number of people; empty where the power of a GPU was not seen."""
 

@@ -64,7 +64,7 @@ def _answer(report: Report, _: Words) -> dict[str, Any]:
     recommended, headroom = "–", ""
     if verdict.recommended_users is not None:
         recommended = str(verdict.recommended_users)
-        headroom = outline.headroom(verdict, _)
+        headroom = " · ".join(filter(None, [outline.headroom(verdict, _), outline.enough_for(verdict, _)]))
     cautions = outline.caution_groups(verdict)
     return {
         "measured": clean(
@@ -75,7 +75,7 @@ def _answer(report: Report, _: Words) -> dict[str, Any]:
         "recommended_unit": people(verdict.recommended_users or 0, _).replace(recommended, "").strip(),
         "headroom": headroom,
         "sure_name": outline.sure_name(verdict, _),
-        "sure": outline.sure_lines(verdict, _),
+        "sure": [clean(text, 600) for text in outline.sure_lines(verdict, _)],
         "cause_name": outline.cause_name(verdict.cause, _),
         "cause": [clean(text, 600) for text in outline.cause_lines(verdict, _)],
         "advice": [clean(text, 600) for text in outline.next_steps(verdict, _)],

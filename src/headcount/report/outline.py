@@ -25,6 +25,7 @@ __all__ = [
     "cells",
     "coming",
     "decision",
+    "enough_for",
     "feelings",
     "footnote",
     "headings",
@@ -33,6 +34,7 @@ __all__ = [
     "next_steps",
     "promise",
     "promises",
+    "soak",
     "sure_lines",
     "sure_name",
     "warned_at",
@@ -59,8 +61,17 @@ def answer_lines(verdict: Verdict, facts: RunFacts, _: Words, escape: _Escape) -
         lines.append((_("Recommended"), _recommended(verdict, verdict.recommended_users, _)))
     if verdict.fails_at_users is not None:
         lines.append((_fails_name(verdict, _), _fails_at(verdict, verdict.fails_at_users, _)))
+    if verdict.accounts is not None:
+        lines.append((_("Accounts"), enough_for(verdict, _)))
     if verdict.cause_sentence:
         lines.append((_("Gives out first"), escape(_(verdict.cause_sentence))))
+    for name, sentence in (
+        (_("All at once"), _(verdict.burst_sentence)),
+        (_("Soak"), soak(verdict, _)),
+        (_("By formula"), _(verdict.estimate_sentence)),
+    ):
+        if sentence:
+            lines.append((name, escape(sentence)))
     lines.append((_("Service level"), promises(facts, _)))
     if any(level.arrivals != "closed" for level in verdict.levels):
         lines.append((_("People"), coming(verdict, _)))
@@ -176,6 +187,21 @@ def headroom(verdict: Verdict, _: Words) -> str:
     return _("{share} below the limit of {n}").format(share=share, n=verdict.limit_users)
 
 
+def soak(verdict: Verdict, _: Words) -> str:
+    """What the soak showed, and what went up or down meanwhile; empty where there was none."""
+    changes = "; ".join(map(_, verdict.soak_changes))
+    return f"{_(verdict.soak_sentence)} ({changes})" if changes else _(verdict.soak_sentence)
+
+
+def enough_for(verdict: Verdict, _: Words) -> str:
+    """The recommendation in registered accounts; empty where no share of them was given."""
+    if verdict.accounts is None or verdict.active_share is None:
+        return ""
+    return _("enough for {n} accounts when {share} of them are active in the busy hour (risk 1 %)").format(
+        n=verdict.accounts, share=percent(verdict.active_share)
+    )
+
+
 def sure_name(verdict: Verdict, _: Words) -> str:
     """How sure the answer is, in two or three words."""
     if not verdict.trusted or verdict.limit_users is None:
@@ -198,6 +224,7 @@ def sure_lines(verdict: Verdict, _: Words) -> list[str]:
         lines.append(_("{n} answers at the limit.").format(n=f"{answers:,}"))
     if not verdict.complete:
         lines.append(_("The search had not finished."))
+    lines += filter(None, [_(verdict.burst_sentence), soak(verdict, _)])
     return lines
 
 
@@ -222,6 +249,8 @@ def cause_lines(verdict: Verdict, _: Words) -> list[str]:
     lines = [_(verdict.cause_sentence)] if verdict.cause_sentence else []
     if verdict.fails_at_users is not None:
         lines.append(_fails_at(verdict, verdict.fails_at_users, _) + ".")
+    if verdict.estimate_sentence:
+        lines.append(_("By formula: {said}").format(said=_(verdict.estimate_sentence)))
     return lines
 
 

@@ -18,6 +18,11 @@ class Adapters:
         self._users: OrderedDict[str, int] = OrderedDict()
         """Sequences on each loaded adapter, the least recently taken first."""
 
+    @property
+    def at_once(self) -> int:
+        """How many adapters sequences run on now."""
+        return sum(count > 0 for count in self._users.values())
+
     def fits(self, adapter: str | None) -> bool:
         """Whether a sequence with ``adapter`` may run now."""
         users = self._users
