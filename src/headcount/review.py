@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import msgspec
 
 from headcount.analysis.conclusions import Caution, ConditionResult, LevelSummary, Limits, Verdict
+from headcount.analysis.damage import damage_caution
 from headcount.analysis.figures import imported_caution, judge_figures
 from headcount.analysis.findings import PARTS, find
 from headcount.analysis.findings.evidence import Evidence
@@ -30,6 +31,7 @@ from headcount.store import Run
 from headcount.workload.arrivals import Open, Replayed
 
 __all__ = [
+    "asked_of",
     "conditions_of",
     "facts_under",
     "limits_of",
@@ -135,6 +137,24 @@ def _summary(
     return summarize(level, table, samples, slo, ended_at_s=until_s, about=about)
 
 
+def asked_of(scenario: Scenario) -> str:
+    """What people do by a scenario, on one line that is alike for runs which asked the same; what only the server told
+    of it (its tokens) is left out."""
+    workload = _as_written(scenario.workload)
+    said = str(workload.pop("kind", "chat"))
+    arrivals = msgspec.to_builtins(scenario.arrivals)
+    options = workload | ({"arrivals": arrivals} if arrivals["kind"] != "closed" else {})
+    return f"{said} {msgspec.json.encode(options, order='sorted').decode()}" if options else said
+
+
+def _as_written(table: Mapping[str, object]) -> dict[str, object]:
+    return {
+        key: _as_written(value) if isinstance(value, Mapping) else value
+        for key, value in table.items()
+        if key != "tokens_per_word"
+    }
+
+
 def nothing_left(summaries: Sequence[LevelSummary], scenario: Scenario) -> bool:
     """Whether a search with its checks, or fixed levels, by this scenario had come to their end. Arrivals at a rate and
     conditions go their own way and are asked for anew."""
@@ -160,7 +180,15 @@ def _samples_by_level(run: Run, levels: list[Level]) -> dict[int, list[Sample]]:
 
 def review(run: Run, condition: str | None = None) -> Verdict:
     """Judge a stored run by its own scenario and service level; with ``condition``, only what was held under it, as if
-    it were a run of its own. Of an imported run of which only figures are known, those are judged."""
+    it were a run of its own. Of an imported run of which only figures are known, those are judged. Facts that could not
+    be read are a caution."""
+    verdict = _reviewed(run, condition)
+    if not run.damaged_places:
+        return verdict
+    return msgspec.structs.replace(verdict, cautions=(damage_caution(run.damaged_places), *verdict.cautions))
+
+
+def _reviewed(run: Run, condition: str | None) -> Verdict:
     scenario = scenario_of(run)
     if scenario.condition:
         return _review_conditions(run, scenario, condition)

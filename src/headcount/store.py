@@ -207,9 +207,14 @@ class Run:
         """What another tool said of each level, in the order of levels; empty for runs of our own."""
         return list(self._lines("figures.jsonl", decode))
 
+    @property
+    def damaged_places(self) -> list[str]:
+        """Every line that could not be read until now, as ``samples.jsonl line 7``."""
+        return [f"{name} line {n}" for name, numbers in sorted(self.damaged.items()) for n in sorted(numbers)]
+
     def damage_sentence(self) -> str | None:
         """What could not be read until now, with its places; None when everything could."""
-        places = [f"{name} line {n}" for name, numbers in sorted(self.damaged.items()) for n in sorted(numbers)]
+        places = self.damaged_places
         if not places:
             return None
         named = ", ".join(places[:5]) + (" …" if len(places) > 5 else "")

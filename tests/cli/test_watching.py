@@ -82,3 +82,46 @@ def test_what_cannot_be_rechecked(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert main(["recheck", imported, "--fail-on", "nonsense"]) == 2
     assert main(["recheck", imported, "--format", "pdf"]) == 2
     assert "Traceback" not in capsys.readouterr().err
+
+
+def test_files_for_ci_are_tried_before_measuring(
+    baseline: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Exit 4 at once, with the file; nothing was measured, and a file that can be written is not left behind empty."""
+    nowhere, fine = tmp_path / "none" / "junit.xml", tmp_path / "summary.md"
+    flags = ["--summary", str(fine), "--junit", str(nowhere), "--out", str(tmp_path / "out")]
+
+    assert main(["recheck", str(baseline), *flags]) == 4
+    assert f"cannot write {nowhere}" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_damage_is_told_in_every_report(baseline: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A line of samples that cannot be read is a caution of the answer, in Korean too."""
+    run = tmp_path / "damaged"
+    shutil.copytree(baseline, run)
+    with (run / "samples.jsonl").open("ab") as file:
+        file.write(b"\x00\n")
+
+    for form in ("terminal", "markdown", "json", "html"):
+        main(["report", str(run), "--format", form, "--lang", "en"])
+        assert "1 damaged line" in capsys.readouterr().out
+    main(["report", str(run), "--lang", "ko"])
+    assert "손상된" in capsys.readouterr().out
+
+
+def test_histories_keep_questions_apart(baseline: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Runs of other people, or of a simulated and a real server, are series of their own."""
+    runs = tmp_path / "runs"
+    for name in ("a", "b", "c"):
+        shutil.copytree(baseline, runs / name)
+    scenario = runs / "b" / "scenario.toml"
+    scenario.write_text(scenario.read_text().replace('kind = "short"', 'kind = "short"\noutput_tokens = 20'))
+    facts = runs / "c" / "run.json"
+    facts.write_text(facts.read_text().replace('"simulated": true', '"simulated": false'))
+
+    main(["history", str(runs), "--lang", "en"])
+    titles = [line for line in capsys.readouterr().out.splitlines() if " · " in line]
+    assert len(titles) == 3
+    assert sum(line.startswith("simulated · ") for line in titles) == 2
+    assert any(line.endswith('short {"output_tokens":20}') for line in titles)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from xml.etree import ElementTree
 
+import msgspec
 import pytest
 
 from headcount.analysis.recheck import judge_recheck, parse_fail_on
@@ -63,8 +64,6 @@ def test_a_summary_says_at_once_whether_it_is_fine() -> None:
 
 def past(day: int, limit: int, version: str = "0.11.2", verb: str = "find") -> Past:
     """A run of some day."""
-    import msgspec
-
     engine = msgspec.structs.replace(FACTS.engine, version=version)
     facts = msgspec.structs.replace(FACTS, started_utc=f"2026-12-{day:02}T10:00:00Z", engine=engine, verb=verb)
     return Past(f"run-{day}", facts, altered(limit_users=limit, at_least=False, limit_interval_users=None))
@@ -79,6 +78,29 @@ def test_a_history_shows_the_trend_and_what_changed() -> None:
     assert "-25 %" in lines[4]
     assert "its version changed from 0.11.2 to 0.12.0" in lines[4]
     assert lines[5] == "limit █▁"
+
+
+def test_bounds_and_guesses_are_no_points_of_a_trend() -> None:
+    """They are shown as what they are, change nothing by some per cent, and have no height."""
+    runs = [past(1, 48), past(2, 8), past(3, 36), past(4, 90)]
+    runs[1] = msgspec.structs.replace(runs[1], verdict=msgspec.structs.replace(runs[1].verdict, at_least=True))
+    runs[3] = msgspec.structs.replace(runs[3], verdict=msgspec.structs.replace(runs[3].verdict, confirmations=0))
+    lines = write_history("terminal", runs).splitlines()
+
+    assert "≥ 8" in lines[3]
+    assert "%" not in lines[3]
+    assert "-25 %" in lines[4]
+    assert "≈ 90" in lines[5]
+    assert lines[6] == "limit █≥▁≈"
+
+
+def test_what_cannot_be_told_is_no_success() -> None:
+    """Neither limit nor waits were decided: exit 5, an error for JUnit, no tick."""
+    told = Retest(msgspec.structs.replace(WORSE, statement="cannot-tell", results=()), FACTS, FACTS)
+
+    assert told.result.exit_code == 5
+    assert write_retest("markdown", told).startswith("## ❔ Whether the server is as it was cannot be told")
+    assert 'failures="0" errors="1"' in write_retest("junit", told)
 
 
 @pytest.mark.parametrize("form", list(HISTORIES))

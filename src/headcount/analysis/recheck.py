@@ -51,7 +51,8 @@ class Recheck(msgspec.Struct, frozen=True):
     """What came of it."""
 
     statement: str
-    """Of the server now: ``unchanged``, ``worse`` or ``better``; ``not-trusted`` when nothing could be believed."""
+    """Of the server now: ``unchanged``, ``worse`` or ``better``; ``cannot-tell`` when neither the limit nor the waits
+    were decided, ``not-trusted`` when nothing could be believed."""
     limit: str
     """Of the old limit: ``confirmed``, ``refuted``, ``raised`` (far more people held too) or ``undecided``."""
     limit_users: int
@@ -65,10 +66,10 @@ class Recheck(msgspec.Struct, frozen=True):
 
     @property
     def exit_code(self) -> int:
-        """0 unchanged, 1 worse or a condition met, 5 not to be trusted, 6 better."""
+        """0 unchanged, 1 worse or a condition met, 5 not decided or not to be trusted, 6 better."""
         if any(result.failed for result in self.results):
             return 1
-        return {"better": 6, "not-trusted": 5}.get(self.statement, 0)
+        return {"better": 6, "not-trusted": 5, "cannot-tell": 5}.get(self.statement, 0)
 
 
 _FAIL_ON = re.compile(r"^\s*(\w+?)\s*([<>])\s*([+-]?)\s*([0-9.]+)\s*%\s*$")
@@ -143,6 +144,8 @@ def judge_recheck(
         statement = "worse"
     elif limit == "raised" or said == "better":
         statement = "better"
+    elif limit == "undecided" and said == "cannot-tell":
+        statement = "cannot-tell"
     results = [_on_limit(limit, limit_users), _on_waits(said, waits.ratio if waits is not None else None)]
     if fail_on:
         # Conditions say what is a fault; the rest is told only.

@@ -130,7 +130,7 @@ def _for_ci(told: Retest, options: argparse.Namespace) -> None:
 def _history(options: argparse.Namespace) -> int:
     from headcount.report.history import HISTORIES, Past, write_history
     from headcount.report.words import language_of
-    from headcount.review import review
+    from headcount.review import asked_of, review, scenario_of
     from headcount.store import open_run
 
     folders = sorted(path.parent for path in options.folder.glob("*/run.json"))
@@ -140,7 +140,7 @@ def _history(options: argparse.Namespace) -> int:
     for folder in folders if options.format in HISTORIES else ():
         try:
             run = open_run(folder)
-            past.append(Past(folder.name, run.facts, review(run)))
+            past.append(Past(folder.name, run.facts, review(run), asked_of(scenario_of(run))))
         except HeadcountError as error:
             say(f"left out: {error.message}")
     sys.stdout.write(write_history(options.format, past, options.lang or language_of(os.environ)))

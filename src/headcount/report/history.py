@@ -28,6 +28,15 @@ class Past(msgspec.Struct, frozen=True):
     folder: str
     facts: RunFacts
     verdict: Verdict
+    asked: str = ""
+    """What its people did, in words that are alike for runs that can be told as one series."""
+
+    @property
+    def exact(self) -> bool:
+        """Whether its limit is a number that held, with one above that did not: no bound, no guess, no few levels."""
+        verdict = self.verdict
+        known = verdict.limit_users is not None and not verdict.at_least and verdict.confirmations > 0
+        return known and self.facts.verb != "recheck"
 
 
 def write_history(name: str, past: Sequence[Past], language: str = "en") -> str:
@@ -37,10 +46,10 @@ def write_history(name: str, past: Sequence[Past], language: str = "en") -> str:
     return HISTORIES[name](past, language)
 
 
-def _asked(one: Past) -> tuple[str, str, tuple[str, ...]]:
+def _asked(one: Past) -> tuple[str, str, tuple[str, ...], str, bool, bool]:
     """What must be alike for two limits to be of one trend."""
-    engine = one.facts.engine
-    return engine.engine, engine.model or "", one.facts.slo
+    facts, engine = one.facts, one.facts.engine
+    return engine.engine, engine.model or "", facts.slo, one.asked, facts.simulated, facts.verb == "import"
 
 
 def _groups(past: Sequence[Past]) -> list[list[Past]]:
@@ -50,10 +59,10 @@ def _groups(past: Sequence[Past]) -> list[list[Past]]:
 
 
 def _title(group: list[Past], _: Words) -> str:
-    engine, model, _slo = _asked(group[0])
-    marks = [_("imported")] if group[0].facts.verb == "import" else []
-    parts = filter(None, [*marks, clean(model, 80), clean(engine, 60), promises(group[0].facts, _)])
-    return " · ".join(parts)
+    engine, model, _slo, asked, simulated, imported = _asked(group[0])
+    marks = [*([_("simulated")] if simulated else []), *([_("imported")] if imported else [])]
+    parts = [*marks, clean(model, 80), clean(engine, 60), promises(group[0].facts, _), clean(asked, 120)]
+    return " · ".join(filter(None, parts))
 
 
 def _headings(_: Words) -> list[str]:
@@ -76,7 +85,7 @@ def _rows(group: list[Past], _: Words) -> list[list[str]]:
     for one in group:
         verdict = one.verdict
         change = "–"
-        if before and verdict.limit_users is not None and one.facts.verb != "recheck":
+        if before and verdict.limit_users is not None and one.exact:
             change = f"{verdict.limit_users / before - 1.0:+.0%}".replace("%", " %")
         differing = changes(earlier, one.facts) if earlier is not None else []
         rows.append(
@@ -91,8 +100,10 @@ def _rows(group: list[Past], _: Words) -> list[list[str]]:
                 clean("; ".join(_(text) for text in differing), 120),
             ]
         )
+        if one.exact:
+            before = verdict.limit_users
         if one.facts.verb != "recheck":
-            before, earlier = verdict.limit_users or before, one.facts
+            earlier = one.facts
     return rows
 
 
@@ -101,12 +112,19 @@ def _limit(one: Past, _: Words) -> str:
     verdict = one.verdict
     if one.facts.verb == "recheck":
         return ", ".join(f"{row.users} {_(row.decision)}" for row in level_rows(verdict))
-    return "–" if verdict.limit_users is None else f"{'≥ ' if verdict.at_least else ''}{verdict.limit_users}"
+    if verdict.limit_users is None:
+        return "–"
+    return f"{'≥ ' if verdict.at_least else '' if verdict.confirmations else '≈ '}{verdict.limit_users}"
 
 
 def _trend(group: list[Past], _: Words) -> str:
-    limits = [one.verdict.limit_users for one in group if one.facts.verb != "recheck"]
-    return f"{_('limit')} {sparkline(limits)}" if len(limits) > 1 else ""
+    """How the limits went; a bound (≥) and a guess (≈) have no height."""
+    searched = [one for one in group if one.facts.verb != "recheck" and one.verdict.limit_users is not None]
+    if sum(one.exact for one in searched) < 2:
+        return ""
+    bars = sparkline([one.verdict.limit_users if one.exact else None for one in searched])
+    marks = ["" if one.exact else "≥" if one.verdict.at_least else "≈" for one in searched]
+    return f"{_('limit')} {''.join(mark or bar for mark, bar in zip(marks, bars, strict=True))}"
 
 
 def _terminal(past: Sequence[Past], language: str) -> str:
@@ -152,6 +170,7 @@ def _object(one: Past) -> dict[str, Any]:
         "version": facts.engine.version,
         "model": facts.engine.model,
         "slo": facts.slo,
+        "workload": one.asked,
         "limit_users": verdict.limit_users,
         "at_least": verdict.at_least,
         "limit_interval_users": verdict.limit_interval_users,

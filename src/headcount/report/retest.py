@@ -23,6 +23,10 @@ from headcount.report.words import Words, words
 __all__ = ["RETESTS", "Retest", "write_retest"]
 
 
+UNDECIDED = 5
+"""The exit code of a recheck that cannot tell."""
+
+
 class Retest(msgspec.Struct, frozen=True):
     """What is told."""
 
@@ -44,6 +48,7 @@ def _headline(told: Retest, _: Words) -> str:
         "unchanged": _("The server is as it was."),
         "worse": _("The server is worse than it was."),
         "better": _("The server is better than it was."),
+        "cannot-tell": _("Whether the server is as it was cannot be told."),
         "not-trusted": _("No level could be trusted, so there is no answer."),
     }[told.result.statement]
 
@@ -65,7 +70,7 @@ def _terminal(told: Retest) -> str:
 
 def _markdown(told: Retest) -> str:
     _ = words(told.language)
-    mark = "❌" if told.result.exit_code == 1 else "✅"
+    mark = {1: "❌", UNDECIDED: "❔"}.get(told.result.exit_code, "✅")
     lines = [f"## {mark} {escape(_headline(told, _))}", ""]
     lines += [f"- {'❌ ' if one.failed else ''}{escape(_(one.sentence))}" for one in told.result.results]
     lines += ["", f"### {escape(_('Since {when}:').format(when=moment(told.baseline.started_utc)))}", ""]
@@ -96,12 +101,17 @@ def _junit(told: Retest) -> str:
         )
         cases.append(f'    <testcase classname="headcount.recheck" name={quoteattr(name)}>{inside}</testcase>')
     failed = sum(result.failed for result in told.result.results)
-    head = f'<testsuite name="headcount recheck" tests="{len(cases)}" failures="{failed}" errors="0" skipped="0">'
+    errors = 0
+    if told.result.exit_code == UNDECIDED:
+        errors = 1
+        said = quoteattr(_headline(told, words("en")))
+        cases.append(f'    <testcase classname="headcount.recheck" name="answer"><error message={said}/></testcase>')
+    counts = f'tests="{len(cases)}" failures="{failed}" errors="{errors}" skipped="0"'
     return "\n".join(
         [
             '<?xml version="1.0" encoding="UTF-8"?>',
             "<testsuites>",
-            f"  {head}",
+            f'  <testsuite name="headcount recheck" {counts}>',
             *cases,
             "  </testsuite>",
             "</testsuites>",

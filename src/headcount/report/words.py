@@ -78,7 +78,7 @@ def people(n: int, _: Words) -> str:
     return _("1 person") if n == 1 else _("{n} people").format(n=n)
 
 
-_ONE = re.compile(r"(?<![\w.,–-])1 (people|requests|answers|times|errors|levels|slots|turns)\b")
+_ONE = re.compile(r"(?<![\w.,–-])1 (damaged )?(people|requests|answers|times|errors|levels|slots|turns|lines)\b")
 _SINGULAR = {"people": "person"}
 
 
@@ -88,7 +88,7 @@ def _english(text: str) -> str:
     >>> _english("slots give out at 1 people: 1 requests of 11 people")
     'slots give out at 1 person: 1 request of 11 people'
     """
-    return _ONE.sub(lambda one: f"1 {_SINGULAR.get(one[1], one[1].removesuffix('s'))}", text)
+    return _ONE.sub(lambda one: f"1 {one[1] or ''}{_SINGULAR.get(one[2], one[2].removesuffix('s'))}", text)
 
 
 def _said(known: dict[str, str], patterns: list[_Pattern], text: str) -> str:
