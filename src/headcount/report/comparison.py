@@ -12,6 +12,7 @@ import msgspec
 from headcount.errors import ScenarioError
 from headcount.report import Report
 from headcount.report.as_json import indented
+from headcount.report.columns import columns
 from headcount.report.figures import people_figures
 from headcount.report.format import clean, moment
 from headcount.report.markdown import escape
@@ -58,20 +59,8 @@ def _terminal(both: SideBySide) -> str:
 
 
 def _columns(table: list[list[str]]) -> list[str]:
-    """Texts in columns as wide as their widest cell, the first two to the left."""
-    from rich.cells import cell_len
-
-    widths = [max(cell_len(row[place]) for row in table) for place in range(len(table[0]))]
-
-    def padded(text: str, width: int, left: bool) -> str:
-        space = " " * (width - cell_len(text))
-        return text + space if left else space + text
-
-    last = len(widths) - 1
-    return [
-        "  ".join(padded(cell, widths[n], left=n < 2 or n == last) for n, cell in enumerate(map(clean, row))).rstrip()
-        for row in table
-    ]
+    """The first two columns and the last one to the left."""
+    return columns(table, (0, 1, len(table[0]) - 1))
 
 
 def _markdown(both: SideBySide) -> str:
