@@ -306,7 +306,7 @@ def test_hardware_from_the_catalogue() -> None:
     assert last_token_s(gpu="RTX 4090", gpus=2) < last_token_s(gpu="RTX 4090") < last_token_s(gpu="RTX 3060")
     with pytest.raises(ScenarioError) as caught:
         Simulated(model="Qwen3-32B", gpu="RTX 4090")
-    assert "70 GB" in caught.value.message
+    assert "70.2 GB" in caught.value.message
     assert "A100" in caught.value.hint
     with pytest.raises(ScenarioError, match="needs a model"):
         Simulated(gpu="RTX 4090")

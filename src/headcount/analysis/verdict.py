@@ -54,6 +54,7 @@ def judge(
     interval = fit.interval_users() if fit is not None and limit is not None else None
     if interval is not None and limit is not None:
         interval = (min(interval[0], float(limit)), max(interval[1], float(limit)))
+    interval = _widened(interval, limit, engine)
     at_least = limit is not None and limit > 0 and fails_at is None
     soaks = [s for s in levels if s.purpose == SOAK]
     steps = soak_steps(soaks)
@@ -88,6 +89,17 @@ def judge(
         soak_changes=soak_changes(steps),
     )
     return in_accounts(verdict, active_share)
+
+
+def _widened(
+    interval: tuple[float, float] | None, limit: int | None, engine: EngineFacts | None
+) -> tuple[float, float] | None:
+    """Of a simulated server the constants are known so well only; it tells by what factors its limit is uncertain."""
+    factors = engine.details.get("limit_factors") if engine is not None and engine.engine == "simulated" else None
+    if not factors or limit is None:
+        return interval
+    low, high = interval or (float(limit), float(limit))
+    return low * factors[0], high * factors[1]
 
 
 def _limit(levels: Sequence[LevelSummary], fit: LimitFit | None, confirmations: int) -> tuple[int | None, int]:

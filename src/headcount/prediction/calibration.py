@@ -16,7 +16,7 @@ from headcount.errors import RunError
 from headcount.prediction.served import Hardware, Measured
 from headcount.records import EngineFacts
 from headcount.scenario import encode_table
-from headcount.simulator.catalogue import find_gpu, find_model, find_quantization, model_from_config
+from headcount.simulator.catalogue import find_gpu, find_model, find_quantization, known_model
 from headcount.simulator.cost import Cost
 from headcount.simulator.fitting import DecodeSeen, PrefillSeen
 from headcount.simulator.policy import Policy
@@ -41,10 +41,7 @@ class Told(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     def hardware(self) -> Hardware:
         """The same as figures. Raises ``ScenarioError`` for names that are not known."""
-        if self.config:
-            model, quantization = model_from_config(self.model, self.config), find_quantization("fp16")
-        else:
-            model, quantization = find_model(self.model)
+        model, quantization = known_model(self.model, self.config) if self.config else find_model(self.model)
         if self.quantization:
             quantization = find_quantization(self.quantization)
         return Hardware(find_gpu(self.gpu), model, quantization, self.gpus)

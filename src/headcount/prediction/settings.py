@@ -7,10 +7,10 @@ from typing import Any
 from headcount.prediction.served import Hardware
 from headcount.records import EngineFacts
 from headcount.simulator.policy import POLICIES, Policy
+from headcount.simulator.profiles import USUAL_SLOTS
 
 __all__ = ["policy_of"]
 
-_UNTOLD_SLOTS = {"vllm": 256, "sglang": 256, "llamacpp": 4, "ollama": 4}
 _UNTOLD_CONTEXT_TOKENS = 8192
 _BATCHED = ("max_num_batched_tokens", "chunked_prefill_size", "n_batch", "max_batched_tokens")
 
@@ -21,7 +21,7 @@ def policy_of(
     """The policy of the server's kind, vLLM's for one that is not known; ``slots`` where only the client saw them."""
     name = str(facts.details.get("policy", facts.engine))
     name = name if name in POLICIES else "vllm"
-    slots = facts.slots or slots or _UNTOLD_SLOTS[name]
+    slots = facts.slots or slots or USUAL_SLOTS[name]
     context_tokens = facts.context_tokens or _UNTOLD_CONTEXT_TOKENS
     given: dict[str, Any] = {"prefix_cache": prefix_cache}
     if name in ("llamacpp", "ollama"):

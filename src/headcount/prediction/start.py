@@ -9,21 +9,13 @@ from typing import Any
 from headcount.errors import ScenarioError
 from headcount.prediction.calibration import Calibration, read_calibration
 from headcount.prediction.served import Hardware, Served, Start, draws_of, fitting_pool
-from headcount.simulator.catalogue import (
-    find_gpu,
-    find_model,
-    find_quantization,
-    model_from_config,
-    quantization_of_config,
-)
+from headcount.simulator.catalogue import find_gpu, find_model, find_quantization, known_model
 from headcount.simulator.hardware import Model, Quantization
 from headcount.simulator.policy import POLICIES, Policy
+from headcount.simulator.profiles import USUAL_SLOTS
 from headcount.slo import parse_slo
 
 __all__ = ["hardware_from", "model_of", "start_of_calibration", "start_of_file", "start_of_hardware"]
-
-USUAL_SLOTS = {"vllm": 256, "sglang": 256, "llamacpp": 4, "ollama": 4}
-"""What each engine runs at once when nobody says otherwise."""
 
 
 def model_of(
@@ -31,10 +23,7 @@ def model_of(
 ) -> tuple[Model, Quantization]:
     """A model by its name in the catalogue, or of a ``config.json``; the quantization by name where that says more."""
     if config is not None:
-        model, found = (
-            model_from_config(name or str(config.get("model_type", "model")), config),
-            quantization_of_config(config),
-        )
+        model, found = known_model(name or str(config.get("model_type", "model")), config)
     elif name is None:
         raise ScenarioError("no model is named", "give --model Qwen3-8B-AWQ, or --config config.json")
     else:

@@ -21,8 +21,8 @@ __all__ = [
     "find_model",
     "find_quantization",
     "gpus",
+    "known_model",
     "model_from_config",
-    "quantization_of_config",
     "smaller_quantizations",
 ]
 
@@ -97,11 +97,12 @@ def model_from_config(name: str, config: Mapping[str, Any]) -> Model:
         raise ScenarioError(f"the configuration of {name} lacks {missing}", hint) from missing
 
 
-def quantization_of_config(config: Mapping[str, Any]) -> Quantization:
-    """What a ``config.json`` says of its own weights; fp16 where it says nothing."""
+def known_model(name: str, config: Mapping[str, Any]) -> tuple[Model, Quantization]:
+    """A model of a ``config.json`` and what that says of its own weights; fp16 where it says nothing."""
     told = config.get("quantization_config") or {}
     kind = str(told.get("quant_method") or told.get("quant_algo") or "fp16").lower()
-    return find_quantization({"compressed-tensors": "fp8", "modelopt": "nvfp4"}.get(kind, kind))
+    kind = {"compressed-tensors": "fp8", "modelopt": "nvfp4"}.get(kind, kind)
+    return model_from_config(name, config), find_quantization(kind)
 
 
 def smaller_quantizations(than: Quantization) -> list[Quantization]:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from headcount.errors import ScenarioError
-from headcount.simulator.catalogue import find_gpu, find_model, gpus
+from headcount.simulator.catalogue import find_gpu, find_model, find_quantization, known_model
 from headcount.simulator.cost import Cost
-from headcount.simulator.hardware import cost_of, memory_of
+from headcount.simulator.hardware import cost_of
 from headcount.simulator.policy import POLICIES, Policy, llamacpp, sglang, vllm
+from headcount.simulator.room import room_for
 
-__all__ = ["PROFILES", "Profile", "profile_of"]
+__all__ = ["PROFILES", "USUAL_SLOTS", "Profile", "profile_of"]
 
-_USUAL_SLOTS = {"vllm": 256, "sglang": 256, "llamacpp": 4, "ollama": 4}
+USUAL_SLOTS = {"vllm": 256, "sglang": 256, "llamacpp": 4, "ollama": 4}
 """What each engine runs at once when nobody says otherwise."""
 
 
@@ -56,23 +59,24 @@ PROFILES: dict[str, Profile] = {
 
 
 def profile_of(
-    gpu: str, model: str, cards: int = 1, policy: str = "vllm", slots: int | None = None, context_tokens: int = 8192
+    gpu: str,
+    model: str,
+    cards: int = 1,
+    policy: str = "vllm",
+    slots: int | None = None,
+    context_tokens: int = 8192,
+    *,
+    quantization: str | None = None,
+    config: Mapping[str, Any] | None = None,
 ) -> Profile:
-    """A server from the catalogue. ``ScenarioError`` when a context does not fit into memory, with what would."""
+    """A server from the catalogue, or with the model of a ``config.json``. ``ScenarioError`` when a context does not
+    fit into memory, with what would."""
     card = find_gpu(gpu)
-    found, quantization = find_model(model)
-    memory = memory_of(card, found, quantization, cards)
-    if not memory.fits(context_tokens):
-        needed_bytes = memory.weights_bytes + memory.overhead_bytes + context_tokens * found.kv_bytes_per_token()
-        fitting = [other.name for other in gpus() if memory_of(other, found, quantization).fits(context_tokens)]
-        names = ", ".join(fitting[:3]) or "none in the catalogue"
-        raise ScenarioError(
-            f"{model} with a context of {context_tokens} tokens does not fit onto {cards} x {card.name}: it needs "
-            f"{needed_bytes / 1e9:.0f} GB, the engine may use {memory.total_bytes / 1e9:.0f} GB",
-            f"one card that holds it: {names}; or fewer bits a weight, a shorter context, more cards",
-        )
-    sizes = {"slots": slots or _USUAL_SLOTS[policy]}
-    pool = memory.kv_pool_tokens
+    found, weights = find_model(model) if config is None else known_model(model, config)
+    if quantization is not None:
+        weights = find_quantization(quantization)
+    pool = room_for(card, found, weights, cards, context_tokens).kv_pool_tokens
+    sizes = {"slots": slots or USUAL_SLOTS[policy]}
     if policy in ("llamacpp", "ollama"):
         sizes["context_tokens"] = context_tokens * sizes["slots"] if policy == "llamacpp" else context_tokens
         if sizes["slots"] * context_tokens > pool:
@@ -82,4 +86,6 @@ def profile_of(
             )
     else:
         sizes |= {"pool_tokens": pool, "context_tokens": context_tokens}
-    return Profile(model, quantization.name, cost_of(card, found, quantization, cards), POLICIES[policy](**sizes))
+        if policy == "vllm" and sizes["slots"] >= 2048:
+            sizes["max_batched_tokens"] = 2048 + sizes["slots"]
+    return Profile(model, weights.name, cost_of(card, found, weights, cards), POLICIES[policy](**sizes))
