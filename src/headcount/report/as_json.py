@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from headcount.analysis.conclusions import Burst, Caution, LevelSummary, SoakStep
+from headcount.analysis.conclusions import Burst, Caution, ConditionResult, LevelSummary, SoakStep
 from headcount.analysis.energy import Energy, energy_by_users
 from headcount.records import EngineFacts, Gpu
 from headcount.report import Report
@@ -61,6 +61,10 @@ class JsonReport(msgspec.Struct, frozen=True, kw_only=True):
     accounts: int | None = None
     """The most registered accounts, of which ``active_share`` are active in the busy hour; null where none was said."""
     cautions: tuple[Caution, ...]
+    conditions: tuple[ConditionResult, ...] = ()
+    """Of a run that holds conditions against each other: its own limit is null, each has one where it was searched."""
+    findings: tuple[str, ...] = ()
+    """What that shows besides ``sentence``, a sentence each."""
     levels: tuple[LevelSummary, ...]
     """All that were held but the burst."""
     energy: tuple[Energy, ...] = ()

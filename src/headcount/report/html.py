@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from headcount.report import Report, cost, observed, outline, tables
+from headcount.report import Report, conditions, cost, observed, outline, tables
 from headcount.report.figures import people_figures, time_figures
 from headcount.report.format import clean, moment
 from headcount.report.page import page
@@ -43,6 +43,9 @@ def write(report: Report) -> str:
         "timeline": timeline(traffic, _timeline_title(report, _), _),
         "scenario_text": _without_secrets(report.run.scenario_text) if report.run is not None else "",
         **_answer(report, _),
+        "findings": conditions.findings(verdict, _),
+        "condition_headings": conditions.headings(verdict, _),
+        "condition_rows": conditions.rows(verdict, _),
         **_levels(report, _),
         "observations": [clean(text, 600) for text in observed.observations(verdict, facts, _)],
         "tables": [

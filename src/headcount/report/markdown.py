@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from headcount.report import Report, cost, observed, outline
+from headcount.report import Report, conditions, cost, observed, outline
 from headcount.report.format import clean
 from headcount.report.outline import Warned
 from headcount.report.rows import Row, level_rows
@@ -31,6 +31,11 @@ def write(report: Report) -> str:
     lines = [f"## {headline}", ""]
     answer = [*outline.answer_lines(verdict, facts, _, escape), *cost.answer_lines(verdict, report.prices, _)]
     lines += [f"- **{name}:** {value}" for name, value in answer]
+    if found := conditions.findings(verdict, _):
+        lines += ["", *(f"- {escape(text)}" for text in found)]
+    if limits := conditions.rows(verdict, _):
+        table = [conditions.headings(verdict, _), ["---"] * len(limits[0]), *([*map(escape, row)] for row in limits)]
+        lines += ["", *(f"| {' | '.join(line)} |" for line in table)]
     if rows := level_rows(verdict):
         lines += ["", *_table(rows, _)]
         if note := outline.footnote(rows, _):

@@ -94,6 +94,8 @@ def coming(verdict: Verdict, _: Words) -> str:
 def headings(rows: list[Row], _: Words, *, feeling: bool = True) -> list[str]:
     """Of the columns of ``cells``; without ``feeling`` the column of comfort is left out."""
     latency = _("answer") if all(row.whole for row in rows) else _("TTFT")
+    if len({row.whole for row in rows}) > 1:
+        latency = _("TTFT or answer")
     return [
         _("people"),
         *([_("condition")] if any(row.condition for row in rows) else []),

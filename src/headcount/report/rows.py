@@ -37,9 +37,11 @@ class Row(msgspec.Struct, frozen=True):
 
 def level_rows(verdict: Verdict) -> list[Row]:
     """One row for each number of people and condition, fewest people first."""
+    order = [condition.name for condition in verdict.conditions]
 
-    def place(level: LevelSummary) -> tuple[int, str]:
-        return level.users, level.condition
+    def place(level: LevelSummary) -> tuple[int, int, str]:
+        first = order.index(level.condition) if level.condition in order else 0
+        return level.users, first, level.condition
 
     return [_row(list(repeats)) for _, repeats in itertools.groupby(sorted(verdict.levels, key=place), key=place)]
 

@@ -15,7 +15,7 @@ from rich.text import Text
 from headcount.analysis.conclusions import Verdict
 from headcount.prices import Prices
 from headcount.records import RunFacts
-from headcount.report import Report, cost, outline
+from headcount.report import Report, conditions, cost, outline
 from headcount.report.format import clean, sparkline
 from headcount.report.outline import Warned
 from headcount.report.rows import Row, level_rows, near_limit
@@ -43,12 +43,13 @@ def render(
     """What ``headcount find`` prints at its end."""
     _ = words_for(facts.verb, language)
     parts: list[RenderableType] = [_headline(verdict, facts, _), Text(), _answer(verdict, facts, prices, _)]
+    parts += _conditions(verdict, _)
     if rows := level_rows(verdict):
-        shown = near_limit(rows, verdict.limit_users, _MOST_ROWS)
+        shown = near_limit(rows, verdict.limit_users, _MOST_ROWS * max(1, len(verdict.conditions)))
         parts += [Text(), _levels(shown, width, _)]
-        if len(shown) > 2:
+        if len(shown) > 2 and not verdict.conditions:
             parts.append(_shape(shown, _))
-        if feelings := outline.feelings(shown, _):
+        if not verdict.conditions and (feelings := outline.feelings(shown, _)):
             parts.append(Text(feelings, "dim"))
         if note := outline.footnote(shown, _):
             parts.append(Text(note, style="dim"))
@@ -71,6 +72,21 @@ def _headline(verdict: Verdict, facts: RunFacts, _: Words) -> Text:
 def _answer(verdict: Verdict, facts: RunFacts, prices: Prices | None, _: Words) -> Table:
     lines = [*outline.answer_lines(verdict, facts, _, clean), *cost.answer_lines(verdict, prices, _)]
     return _list([(Text(f"{name}  ", "dim"), Text(value)) for name, value in lines])
+
+
+def _conditions(verdict: Verdict, _: Words) -> list[RenderableType]:
+    """Findings, and the limit of each condition where one was looked for."""
+    parts: list[RenderableType] = []
+    if found := conditions.findings(verdict, _):
+        parts += [Text(), _list([(Text("· "), Text(text)) for text in found])]
+    if rows := conditions.rows(verdict, _):
+        table = Table(box=box.SIMPLE_HEAD, padding=(0, 2, 0, 0), pad_edge=False, show_edge=False)
+        for heading in conditions.headings(verdict, _):
+            table.add_column(heading, overflow="fold")
+        for row in rows:
+            table.add_row(*map(Text, row))
+        parts += [Text(), table]
+    return parts
 
 
 def _levels(rows: list[Row], width: int, _: Words) -> Table:
