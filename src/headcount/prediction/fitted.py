@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from headcount.errors import NotTrustedError
-from headcount.prediction.calibration import Check
+from headcount.prediction.calibration import Calibration
 from headcount.prediction.served import Hardware
 from headcount.simulator.fitting import WORST_RESIDUAL, DecodeSeen, Fit, PrefillSeen, fit, guess_of
 from headcount.simulator.policy import Policy
@@ -44,18 +44,19 @@ def fitted(
     return by_datasheet if by_datasheet.residual <= found.residual + 0.01 else found
 
 
-def check_trust(found: Fit, checks: Sequence[Check]) -> str | None:
+def check_trust(calibration: Calibration) -> str | None:
     """Why this calibration must not be believed; None when it may be."""
-    if not found.is_trusted:
+    if calibration.residual_fraction > WORST_RESIDUAL:
         return (
-            f"the step equation does not describe this server: residuals of {found.residual:.0%} (rms), "
+            f"the step equation does not describe this server: residuals of {calibration.residual_fraction:.0%} (rms), "
             f"{WORST_RESIDUAL:.0%} may be"
         )
-    for check in checks:
+    names = {"e2e_p50_s": "the median answer", "output_tokens_per_s": "tokens per second"}
+    for check in calibration.checks:
         for name, error in check.errors().items():
-            if name != "ttft_p95_s" and abs(error) > _WORST_CHECK:
+            if name in names and abs(error) > _WORST_CHECK:
                 return (
-                    f"the level that was not fitted ({check.level}) is off by {error:+.0%} in {name}, "
+                    f"a level that was not fitted ({check.level}) is off by {error:+.0%} in {names[name]}, "
                     f"{_WORST_CHECK:.0%} may be"
                 )
     return None

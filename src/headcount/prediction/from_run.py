@@ -9,20 +9,20 @@ from importlib.metadata import version
 import msgspec
 
 from headcount.analysis.conclusions import LevelSummary, Verdict
-from headcount.errors import NotTrustedError
+from headcount.errors import NotTrustedError, ScenarioError
 from headcount.prediction.calibration import CALIBRATION_VERSION, Calibration, Check, Told
 from headcount.prediction.fitted import drawn_columns, fitted
 from headcount.prediction.observing import observations
 from headcount.prediction.served import Change, Hardware, Measured, Served, Start, quantile_shares
 from headcount.prediction.settings import policy_of
 from headcount.prediction.whatif import predict
-from headcount.records import Request
+from headcount.records import Request, RunFacts
 from headcount.review import review, scenario_of
 from headcount.simulator.policy import Policy
 from headcount.slo import parse_slo
 from headcount.store import Run
 
-__all__ = ["calibrate_run"]
+__all__ = ["calibrate_run", "told_of"]
 
 _FEWEST_ANSWERS = 59
 """A level with fewer has no p95 to speak of and says nothing of a steady state."""
@@ -74,6 +74,20 @@ def calibrate_run(run: Run, told: Told | None = None) -> Calibration:
         workload=scenario.workload,
     )
     return msgspec.structs.replace(calibration, checks=_checks(calibration, hardware, held_out))
+
+
+def told_of(facts: RunFacts) -> Told | None:
+    """What the run's own facts tell of the hardware, where the catalogue knows both; None otherwise."""
+    details = facts.engine.details
+    gpu = str(details.get("gpu") or "") or (facts.gpus[0].name if facts.gpus else "")
+    if not gpu or not facts.engine.model or len({one.name for one in facts.gpus}) > 1:
+        return None
+    told = Told(gpu=gpu, gpus=int(details.get("gpus") or 0) or max(1, len(facts.gpus)), model=facts.engine.model)
+    try:
+        told.hardware()
+    except ScenarioError:
+        return None
+    return told
 
 
 def _by_level(run: Run) -> dict[int, list[Request]]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 
 __all__ = [
@@ -18,6 +18,7 @@ __all__ = [
     "number",
     "percent",
     "seconds",
+    "short_time",
     "sparkline",
     "tokens_per_s",
     "users_interval",
@@ -68,8 +69,22 @@ def seconds(value_s: float | None) -> str:
     return f"{value_s:.2f} s" if abs(value_s) < 9.995 else f"{value_s:.1f} s"
 
 
-def duration(value_s: float | None) -> str:
-    """How long something takes.
+def short_time(value_s: float | None) -> str:
+    """A time of any size, to three figures: what one token costs may be nanoseconds.
+
+    >>> short_time(0.0121), short_time(2.9e-07), short_time(0.0)
+    ('12.1 ms', '290 ns', '0 s')
+    """
+    if value_s is None or not math.isfinite(value_s):
+        return UNKNOWN
+    for size_s, unit in ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"), (1e-12, "ps")):
+        if value_s >= size_s:
+            return f"{number(value_s / size_s)} {unit}"
+    return "0 s"
+
+
+def duration(value_s: float | None, _: Callable[[str], str] = str) -> str:
+    """How long something takes, in the reader's words.
 
     >>> duration(42.4), duration(305), duration(7260)
     ('42 s', '5 min 05 s', '2 h 01 min')
@@ -78,10 +93,10 @@ def duration(value_s: float | None) -> str:
         return UNKNOWN
     whole = max(0, round(value_s))
     if whole < 60:
-        return f"{whole} s"
+        return _("{seconds} s").format(seconds=whole)
     if whole < 3600:
-        return f"{whole // 60} min {whole % 60:02d} s"
-    return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
+        return _("{minutes} min {seconds} s").format(minutes=whole // 60, seconds=f"{whole % 60:02d}")
+    return _("{hours} h {minutes} min").format(hours=whole // 3600, minutes=f"{whole % 3600 // 60:02d}")
 
 
 def number(value: float | None, digits: int = 3) -> str:
