@@ -110,8 +110,8 @@ COMPARED: tuple[Measure, ...] = (
 )
 """In the order in which they are shown."""
 
-LONGEST_PAUSE = Measure("max_gap_p50_s", _value("max_gap_s", "p50"), _spread("max_gap_s", _MEDIAN), True)
-"""The longest pause within an answer, of half of the answers at most so long."""
+LONGEST_PAUSE = Measure("max_gap_p95_s", _value("max_gap_s", "p95"), _spread("max_gap_s", _P95), True)
+"""The longest pause within an answer, of 95 % of the answers at most so long."""
 
 _DECIDING = ("ttft_p95_s", "e2e_p50_s", "output_tokens_per_s")
 """Three that say what people feel and what the server gives; whole answers have no first token."""

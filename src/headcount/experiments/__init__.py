@@ -17,7 +17,9 @@ __all__ = ["EXPERIMENTS", "ready_table", "summary_line"]
 
 _HERE = Path(__file__).parent
 
-EXPERIMENTS = ["adapters", "streaming", "models", "interference", "burst", "context", "lengths", "cold-start", "soak"]
+EXPERIMENTS = [
+    *("adapters", "streaming", "models", "interference", "burst", "context", "lengths", "cold-start", "power", "soak")
+]
 """In the order in which they are listed; each is a file beside this one."""
 
 

@@ -12,7 +12,7 @@ from typing import Any
 from headcount.errors import ScenarioError
 from headcount.records import EngineFacts
 
-__all__ = ["after_each", "between_models", "fitted", "mixed_adapters", "of_people"]
+__all__ = ["after_each", "between_models", "fitted", "mixed_adapters", "of_people", "under_power_limits"]
 
 MOST_CONDITIONS = 7
 """Of the experiment with adapters: with more of them some numbers are left out."""
@@ -78,6 +78,17 @@ def of_people(table: dict[str, Any], users: Sequence[int]) -> dict[str, Any]:
             f"the numbers of people of {table['name']} are its own", "write a scenario of your own: see --show"
         )
     return {**table, "search": {**table.get("search", {}), "levels": list(users)}}
+
+
+def under_power_limits(
+    table: dict[str, Any], limits_w: Sequence[float], command: str | None, by_hand: bool, loss_fraction: float | None
+) -> dict[str, Any]:
+    """The table with one condition a power limit, and how limits are set."""
+    if len({*limits_w}) < 2:
+        raise ScenarioError("power needs two limits to hold against each other", "give them in watts: --limits 600,450")
+    ways = {"command": command, "by_hand": by_hand or None, "loss_allowed_fraction": loss_fraction}
+    conditions = [{"name": f"{watts:g} W", "power_limit_w": watts} for watts in dict.fromkeys(limits_w)]
+    return {**table, "power": {k: v for k, v in ways.items() if v is not None}, "condition": conditions}
 
 
 def after_each(table: dict[str, Any], command: str, idle_s: float | None) -> dict[str, Any]:

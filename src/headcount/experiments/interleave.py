@@ -39,7 +39,15 @@ class Arm(msgspec.Struct, frozen=True):
 class Interleaved:
     """All arms of one run. Make it, then ``await measure()`` once."""
 
-    def __init__(self, arms: Sequence[Arm], next_index: int, tell: Callable[[str], None] | None = None) -> None:
+    def __init__(
+        self,
+        arms: Sequence[Arm],
+        next_index: int,
+        tell: Callable[[str], None] | None = None,
+        limit_power: Callable[[float], None] | None = None,
+    ) -> None:
+        self._limit_power = limit_power
+        """Sets the GPUs' power limit in watts; None: conditions have none."""
         self._arms = arms
         self._next_index = next_index
         self._tell = tell
@@ -89,6 +97,8 @@ class Interleaved:
     async def _bring_about(self, arm: Arm, *, switched: bool) -> None:
         """Whatever makes the condition, before one of its levels; a server that was switched to warms up."""
         condition = arm.condition
+        if switched and condition.power_limit_w is not None and self._limit_power is not None:
+            await asyncio.to_thread(self._limit_power, condition.power_limit_w)
         if condition.before:
             await self._command(condition)
             await self._answering(arm)

@@ -22,6 +22,7 @@ FINDINGS: dict[str, str] = {
     "interference": "headcount.analysis.findings.interference:find",
     "lengths": "headcount.analysis.findings.lengths:find",
     "models": "headcount.analysis.findings.models:find",
+    "power": "headcount.analysis.findings.power:find",
     "streaming": "headcount.analysis.findings.streaming:find",
 }
 """By the ``experiment`` of a scenario; the empty one for conditions of one's own, and for names not known here."""

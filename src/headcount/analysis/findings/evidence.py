@@ -19,6 +19,7 @@ __all__ = [
     "Evidence",
     "Finding",
     "clearly_more",
+    "factor",
     "feels_good_up_to",
     "pooled",
     "range_of",
@@ -51,6 +52,11 @@ class Evidence(msgspec.Struct, frozen=True):
     comfort: Comfort = Comfort()
     parts: Mapping[str, tuple[LevelSummary, ...]] = {}
     """The same levels with the requests of one adapter, persona … alone, by its name."""
+
+    power_limits_w: Mapping[str, float] = {}
+    """By condition; those without one are left out."""
+    loss_allowed_fraction: float = 0.05
+    """Of the tokens per second at the highest power limit."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -86,38 +92,40 @@ def clearly_more(ratio: Ratio | None, among: int = 1, factor: float = MATERIAL_F
     return ratio.ratio > factor and math.log(ratio.ratio) - wide * error > 0.0
 
 
+def factor(ratio: float) -> str:
+    """``3.05``, ``25.4``."""
+    return f"{ratio:.2f}" if ratio < 10.0 else f"{ratio:.1f}"
+
+
 def times(ratio: Ratio) -> str:
     """``3.05 times``, as it stands in a sentence."""
-    return f"{ratio.ratio:.2f} times"
+    return f"{factor(ratio.ratio)} times"
 
 
 def range_of(ratio: Ratio) -> str:
     """``2.98 to 3.12``; what is said where no interval is known."""
     if ratio.low_ratio is None or ratio.high_ratio is None:
         return "interval not known"
-    return f"{ratio.low_ratio:.2f} to {ratio.high_ratio:.2f}"
+    return f"{factor(ratio.low_ratio)} to {factor(ratio.high_ratio)}"
 
 
-_SUBJECT = {
-    "ttft_p50_s": "the first token takes",
-    "ttft_p95_s": "the first token takes",
-    "e2e_p50_s": "answers take",
-    "e2e_p95_s": "answers take",
-    "tpot_p50_s": "each token takes",
-    "max_gap_p50_s": "the longest pause within an answer takes",
-    "output_tokens_per_s": "the server writes",
+_FIGURES = {
+    "ttft_p50_s": "TTFT p50",
+    "ttft_p95_s": "TTFT p95",
+    "e2e_p50_s": "answer p50",
+    "e2e_p95_s": "answer p95",
+    "tpot_p50_s": "TPOT p50",
+    "max_gap_p95_s": "longest pause p95",
+    "output_tokens_per_s": "tokens/s",
 }
 
 
 def said(ratio: Ratio, first: str, second: str) -> str:
-    """One ratio as a sentence that claims no more than its interval does."""
-    what = _SUBJECT[ratio.measure]
-    many = "the tokens per second" if ratio.measure == "output_tokens_per_s" else "as long"
+    """One ratio in a line that claims no more than its interval does."""
+    line = f"{second} against {first}: {_FIGURES[ratio.measure]} ×{factor(ratio.ratio)} (95 % {range_of(ratio)})"
     if ratio.statement in ("better", "worse"):
-        return f"under {second} {what} {times(ratio)} {many} as under {first} (95 % {range_of(ratio)})"
-    if ratio.statement == "no-difference":
-        return f"no difference seen between {second} and {first}: {what} {times(ratio)} {many} (95 % {range_of(ratio)})"
-    return f"{second} and {first} cannot be told apart: {what} {times(ratio)} {many} (95 % {range_of(ratio)})"
+        return line
+    return f"{line}, no difference seen" if ratio.statement == "no-difference" else f"{line}, cannot be told apart"
 
 
 def feels_good_up_to(levels: Sequence[LevelSummary], comfort: Comfort) -> int | None:

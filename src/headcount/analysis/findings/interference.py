@@ -21,7 +21,7 @@ __all__ = ["find"]
 
 SHORT = "short"
 """The persona of those who ask short questions under both conditions."""
-MEASURED = (LONGEST_PAUSE, MEASURES["ttft_p50_s"], MEASURES["ttft_p95_s"], MEASURES["tpot_p50_s"])
+MEASURED = (LONGEST_PAUSE, MEASURES["ttft_p95_s"], MEASURES["ttft_p50_s"], MEASURES["tpot_p50_s"])
 
 ADVICE = {
     "vllm": "let long prompts be read in smaller pieces: --enable-chunked-prefill, a smaller --max-num-batched-tokens",
@@ -34,7 +34,7 @@ def find(evidence: Evidence) -> Finding:
     """The short askers alone first, with those who paste second."""
     alone, beside = evidence.names
     comparison = _short_ones(evidence, alone, beside)
-    pauses, first_tokens = pooled(comparison, LONGEST_PAUSE.name), pooled(comparison, "ttft_p50_s")
+    pauses, first_tokens = pooled(comparison, LONGEST_PAUSE.name), pooled(comparison, "ttft_p95_s")
     lines = [said(ratio, alone, beside) for ratio in comparison.overall]
     lines += _pause_lines(evidence, alone, beside)
     stalls, waits = clearly_more(pauses, 2), clearly_more(first_tokens, 2)
@@ -60,20 +60,20 @@ def _pause_lines(evidence: Evidence, alone: str, beside: str) -> list[str]:
     for name in (alone, beside):
         longest = [one.max_gap_s.max for one in evidence.under(name, SHORT) if one.max_gap_s.max is not None]
         if longest:
-            lines.append(f"the longest pause within a short answer under {name}: {max(longest):.2f} s")
+            lines.append(f"{name}: the longest pause within a short answer was {max(longest):.2f} s")
     return lines
 
 
 def _sentence(pauses: Ratio | None, first_tokens: Ratio | None, *, stalls: bool, waits: bool) -> str:
     if stalls and pauses is not None:
         return (
-            f"Pasted documents make short answers stall: their longest pause takes {times(pauses)} as long as without "
-            f"(95 % {range_of(pauses)})."
+            f"Pasted documents make short answers stall: the longest pauses take {times(pauses)} as long as "
+            f"without them (95 % {range_of(pauses)})."
         )
     if waits and first_tokens is not None:
         return (
-            f"Pasted documents make short questions wait: the first token takes {times(first_tokens)} as long as "
-            f"without (95 % {range_of(first_tokens)})."
+            f"Pasted documents make short questions wait: the slowest first tokens take {times(first_tokens)} as "
+            f"long as without them (95 % {range_of(first_tokens)})."
         )
     known = [one for one in (pauses, first_tokens) if one is not None]
     if not known:

@@ -44,7 +44,7 @@ def _sentence(waits: Ratio, comparison: Comparison, first: str, second: str) -> 
         return f"{said_of}, about the same at every number of people."
     least, most = min(ratios, key=lambda one: one.ratio), max(ratios, key=lambda one: one.ratio)
     return (
-        f"Answers of {second} take {least.ratio:.2f} times as long as those of {first} at {least.users} people, "
+        f"Answers of {second} take {times(least)} as long as those of {first} at {least.users} people, "
         f"{times(most)} at {most.users}: it depends on how many people there are."
     )
 

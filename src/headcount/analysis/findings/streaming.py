@@ -21,13 +21,24 @@ def find(evidence: Evidence) -> Finding:
     if waits is not None:
         lines.append(said(waits, streamed_name, whole_name))
     good_streamed, good_whole = (feels_good_up_to(levels, evidence.comfort) for levels in (streamed, whole))
-    sentence, advice = _sentence(good_streamed, good_whole, whole, evidence)
+    better = [
+        users
+        for users in sorted({level.users for level in whole} & {level.users for level in streamed})
+        if _worse(_at(whole, users), _at(streamed, users), evidence)
+    ]
+    sentence, advice = _sentence(good_streamed, good_whole, min(better, default=None), whole, evidence)
     return Finding(sentence, tuple(lines), advice)
 
 
 def _at(levels: list[LevelSummary], users: int) -> LevelSummary:
     """Of the visits to one number of people the one that felt worst."""
     return max((one for one in levels if one.users == users), key=lambda one: one.e2e_s.p50 or 0.0)
+
+
+def _worse(whole: LevelSummary, streamed: LevelSummary, evidence: Evidence) -> bool:
+    """Whether whole answers fall into a worse band than streamed ones."""
+    first, second = band(whole, evidence.comfort), band(streamed, evidence.comfort)
+    return bool(first and second) and BANDS.index(first) > BANDS.index(second)
 
 
 def _wait_line(users: int, whole: LevelSummary, streamed: LevelSummary, evidence: Evidence) -> str:
@@ -39,7 +50,7 @@ def _wait_line(users: int, whole: LevelSummary, streamed: LevelSummary, evidence
 
 
 def _sentence(
-    streamed: int | None, whole: int | None, levels: list[LevelSummary], evidence: Evidence
+    streamed: int | None, whole: int | None, better: int | None, levels: list[LevelSummary], evidence: Evidence
 ) -> tuple[str, tuple[str, ...]]:
     if not levels:
         return "No level of whole answers can be believed, so streaming cannot be judged.", ()
@@ -64,4 +75,10 @@ def _sentence(
         )
     if whole is None:
         return f"Neither whole nor streamed answers feel good, at {fewest.users} people already.", ()
+    if better is not None:
+        return (
+            f"Streaming makes comfortable what is slightly slow as whole answers, from {better} people on; both "
+            f"feel good up to {whole}.",
+            (f"stream the answers from {better} people on",),
+        )
     return f"Streaming is not needed here: whole answers feel as good as streamed ones, up to {whole} people.", ()
