@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+from headcount.analysis.comfort import BANDS
 from headcount.analysis.conclusions import Verdict
 from headcount.records import RunFacts
 from headcount.report.format import clean, moment, number, percent, seconds, tokens_per_s, users_interval
@@ -52,8 +53,11 @@ def marks(verdict: Verdict, facts: RunFacts, _: Words) -> list[str]:
     ]
 
 
-def answer_lines(verdict: Verdict, facts: RunFacts, _: Words, escape: _Escape) -> list[tuple[str, str]]:
-    """Names and values of the answer: limit, recommendation, what gives out first, under which service level."""
+def answer_lines(
+    verdict: Verdict, facts: RunFacts, _: Words, escape: _Escape, *, brief: bool = False
+) -> list[tuple[str, str]]:
+    """Names and values of the answer: limit, recommendation, what gives out first, under which service level.
+    ``brief`` leaves out what explains it but is no part of it."""
     lines = []
     if verdict.limit_users is not None:
         lines.append((_("Limit"), _limit(verdict, verdict.limit_users, _)))
@@ -68,7 +72,7 @@ def answer_lines(verdict: Verdict, facts: RunFacts, _: Words, escape: _Escape) -
     for name, sentence in (
         (_("All at once"), _(verdict.burst_sentence)),
         (_("Soak"), soak(verdict, _)),
-        (_("By formula"), _(verdict.estimate_sentence)),
+        (_("By formula"), "" if brief else _(verdict.estimate_sentence)),
     ):
         if sentence:
             lines.append((name, escape(sentence)))
@@ -164,13 +168,15 @@ def promises(facts: RunFacts, _: Words) -> str:
 
 
 def feelings(rows: list[Row], _: Words) -> str:
-    """``comfortable up to 36 people · slightly slow up to 52 people``; empty where nothing is known."""
-    last: dict[str, int] = {}
-    for row in rows:
-        if row.level.comfort and row.decision != "void":
-            last.pop(row.level.comfort, None)
-            last[row.level.comfort] = row.users
-    parts = [_("{feeling} up to {people}").format(feeling=_(name), people=people(n, _)) for name, n in last.items()]
+    """``comfortable up to 36 people · slightly slow up to 52 people``: so many, with nothing worse below; empty where
+    nothing is known."""
+    last: dict[int, int] = {}
+    worst = 0
+    for row in sorted(rows, key=lambda row: row.users):
+        if row.level.comfort in BANDS and row.decision != "void":
+            worst = max(worst, BANDS.index(row.level.comfort))
+            last[worst] = row.users
+    parts = [_("{feeling} up to {people}").format(feeling=_(BANDS[n]), people=people(u, _)) for n, u in last.items()]
     return " · ".join(parts)
 
 

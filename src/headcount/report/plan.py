@@ -56,7 +56,7 @@ def plan_text(
         lines.append(_("levels: {levels} people").format(levels=", ".join(map(str, search.levels))))
     else:
         lines.append(_("search: up to {people}").format(people=people(search.max_users, _)))
-    time = _("about {time}, at most {most}").format(time=duration(estimate_s), most=duration(search.max_time_s))
+    time = _("about {time}, at most {most}").format(time=duration(estimate_s, _), most=duration(search.max_time_s, _))
     lines.append(_("time: {time}").format(time=time))
     lines += [_("note: {note}").format(note=clean(note)) for note in notes]
     return "\n".join(lines)

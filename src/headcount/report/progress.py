@@ -97,7 +97,7 @@ class Progress:
 
     def _left(self, left_s: float) -> str:
         _ = self._words
-        return _("at most {time} left").format(time=duration(left_s))
+        return _("at most {time} left").format(time=duration(left_s, _))
 
     def _figures(self, summary: LevelSummary, in_flight: float | None) -> str:
         _ = self._words

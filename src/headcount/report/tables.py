@@ -139,7 +139,7 @@ def _named(level: LevelSummary, _: Words) -> list[str]:
         _(level.purpose),
         clean(level.condition, 60),
         _(level.decision),
-        duration(level.window_s),
+        duration(level.window_s, _),
         f"{level.n_requests:,}",
         f"{level.n_errors:,}",
     ]

@@ -23,8 +23,9 @@ from headcount.report.words import Words, words_for
 
 __all__ = ["render", "write"]
 
-_MOST_ROWS = 7
-_MOST_CAUTIONS = 4
+_MOST_ROWS = 5
+_MOST_BARS = 30
+_MOST_CAUTIONS = 3
 _STYLES = {"holds": "green", "fails": "red", "undecided": "yellow", "void": "dim"}
 
 
@@ -42,19 +43,19 @@ def render(
 ) -> RenderableType:
     """What ``headcount find`` prints at its end."""
     _ = words_for(facts.verb, language)
-    parts: list[RenderableType] = [_headline(verdict, facts, _), Text(), _answer(verdict, facts, prices, _)]
+    parts: list[RenderableType] = [_headline(verdict, facts, _), _answer(verdict, facts, prices, _)]
     parts += _conditions(verdict, _)
     if rows := level_rows(verdict):
         shown = near_limit(rows, verdict.limit_users, _MOST_ROWS * max(1, len(verdict.conditions)))
         parts += [Text(), _levels(shown, width, _)]
         if len(shown) > 2 and not verdict.conditions:
-            parts.append(_shape(shown, _))
-        if not verdict.conditions and (feelings := outline.feelings(shown, _)):
+            parts.append(_shape(near_limit(rows, verdict.limit_users, _MOST_BARS), _))
+        if not verdict.conditions and (feelings := outline.feelings(rows, _)):
             parts.append(Text(feelings, "dim"))
-        if note := outline.footnote(shown, _):
-            parts.append(Text(note, style="dim"))
-        if len(rows) > len(shown):
-            parts.append(Text(_("… and {n} more levels in the report").format(n=len(rows) - len(shown)), style="dim"))
+        hidden = len(rows) - len(shown)
+        more = _("{n} more levels in the report").format(n=hidden) if hidden else None
+        if notes := " · ".join(filter(None, [outline.footnote(shown, _), more])):
+            parts.append(Text(notes, style="dim"))
     if verdict.cautions:
         parts += [Text(), _cautions(outline.caution_groups(verdict), _)]
     if verdict.advice:
@@ -70,7 +71,7 @@ def _headline(verdict: Verdict, facts: RunFacts, _: Words) -> Text:
 
 
 def _answer(verdict: Verdict, facts: RunFacts, prices: Prices | None, _: Words) -> Table:
-    lines = [*outline.answer_lines(verdict, facts, _, clean), *cost.answer_lines(verdict, prices, _)]
+    lines = [*outline.answer_lines(verdict, facts, _, clean, brief=True), *cost.answer_lines(verdict, prices, _)]
     return _list([(Text(f"{name}  ", "dim"), Text(value)) for name, value in lines])
 
 
@@ -105,7 +106,7 @@ def _levels(rows: list[Row], width: int, _: Words) -> Table:
 
 
 def _shape(rows: list[Row], _: Words) -> Text:
-    """How latency and throughput go over the rows of the table, at a glance."""
+    """How latency and throughput go over all levels, at a glance."""
     latency = _("answer") if all(row.whole for row in rows) else _("TTFT")
     p95 = sparkline([row.latency_s.p95 for row in rows])
     throughput = sparkline([row.level.output_tokens_per_s for row in rows])
@@ -114,19 +115,11 @@ def _shape(rows: list[Row], _: Words) -> Text:
 
 
 def _cautions(cautions: list[Warned], _: Words) -> RenderableType:
-    """What concerns the answer in full, what stands far from it on one line each."""
-    parts: list[RenderableType] = []
-    near = [one for one in cautions if one.near]
-    if near:
-        parts.append(_list([_caution(one, _) for one in near[:_MOST_CAUTIONS]]))
-    far = [one for one in cautions if not one.near]
-    parts += [
-        Text(f"  {_headed(one, _)}", "dim", no_wrap=True, overflow="ellipsis")
-        for one in far[: max(2, _MOST_CAUTIONS - len(near))]
-    ]
-    shown = min(len(near), _MOST_CAUTIONS) + min(len(far), max(2, _MOST_CAUTIONS - len(near)))
-    if len(cautions) > shown:
-        more = _("… and {n} more cautions in the report").format(n=len(cautions) - shown)
+    """What voids a level or concerns the answer in full, the worst first; what stands far from it is counted."""
+    shown = [one for one in cautions if one.near][:_MOST_CAUTIONS]
+    parts: list[RenderableType] = [_list([_caution(one, _) for one in shown])] if shown else []
+    if len(cautions) > len(shown):
+        more = _("… and {n} more cautions in the report").format(n=len(cautions) - len(shown))
         parts.append(Text(f"  {more}", style="dim"))
     return Group(*parts)
 

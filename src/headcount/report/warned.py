@@ -16,7 +16,7 @@ from headcount.report.words import Words, people
 
 __all__ = ["Warned", "caution_groups", "warned_at"]
 
-_NUMBER = re.compile(r"(?<![\w.])\d[\d,]*(?:\.\d+)?(?:e[+-]?\d+)?")
+_NUMBER = re.compile(r"(?<![\w.])\d+(?:,\d{3})*(?:\.\d+)?(?:e[+-]?\d+)?")
 """A figure; not the number in a name such as ``http_503`` or ``p95``."""
 
 

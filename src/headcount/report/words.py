@@ -45,7 +45,7 @@ def words(language: str) -> Words:
     patterns = [(_HOLE.split(key), text) for key, text in known.items() if _HOLE.search(key)]
     # The one that fixes most is tried first: it says the most precisely what was meant.
     patterns.sort(key=lambda pattern: -sum(map(len, pattern[0])))
-    return functools.partial(_said, known, patterns)
+    return lambda text: _PERCENT.sub(r"\1 %", _said(known, patterns, text))
 
 
 KEYS = {
@@ -79,6 +79,7 @@ def people(n: int, _: Words) -> str:
 
 
 _ONE = re.compile(r"(?<![\w.,–-])1 (damaged )?(people|requests|answers|times|errors|levels|slots|turns|lines)\b")
+_PERCENT = re.compile(r"(\d)%")
 _SINGULAR = {"people": "person"}
 
 
@@ -88,6 +89,7 @@ def _english(text: str) -> str:
     >>> _english("slots give out at 1 people: 1 requests of 11 people")
     'slots give out at 1 person: 1 request of 11 people'
     """
+    text = _PERCENT.sub(r"\1 %", text)
     return _ONE.sub(lambda one: f"1 {one[1] or ''}{_SINGULAR.get(one[2], one[2].removesuffix('s'))}", text)
 
 
@@ -101,6 +103,9 @@ def _said(known: dict[str, str], patterns: list[_Pattern], text: str) -> str:
         if filled is not None:
             numbered = {f"{{{n}}}": _said(known, patterns, value) for n, value in enumerate(filled)}
             return _HOLE.sub(lambda hole, numbered=numbered: numbered[hole[0]], translation)  # type: ignore[misc]
+    if text.endswith(".") and (said := _said(known, patterns, text[:-1])) != text[:-1]:
+        # A sentence may end with what stands elsewhere in the middle of one.
+        return said + ("" if said.endswith(".") else ".")
     advice, colon, detail = text.partition(": ")
     return f"{known[advice]}: {_said(known, patterns, detail)}" if colon and advice in known else text
 
