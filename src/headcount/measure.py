@@ -11,6 +11,7 @@ import os
 import platform
 import signal
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -29,6 +30,7 @@ from headcount.errors import RunError, ScenarioError
 from headcount.experiments.interleave import Arm, Interleaved
 from headcount.load.fleet import Fleet, LocalFleet, ProcessFleet, most_connections, refuse_beyond_descriptors
 from headcount.load.orders import Setup
+from headcount.power.ways import hold_limits
 from headcount.preflight import Ready, Settled, reach, settle_workload
 from headcount.records import FORMAT_VERSION, EngineFacts, Gpu, RunFacts
 from headcount.review import facts_under, limits_of, limits_under, review, scenario_of, summaries_of
@@ -177,30 +179,47 @@ class _Measurement:
         time_s = sum(self._time_s(side) for side in sides)
         if not self._agree(Intent(self._scenario, ready.facts, time_s, ready.notes, self._simulated)):
             return None
-        settled = await self._settle(sides)
         telemetry = self._scenario.telemetry
         sampler = None if self._simulated else Sampler(open_sources(telemetry.gpu_metrics, ready.facts.address))
-        facts = self._run_facts(sides, settled, sampler.gpus if sampler else ())
-        writer, facts, earlier, next_index, gone_s = self._folder(facts)
-        origin_s = clock()() - gone_s
-        sessions = [self._session(side, writer, facts, earlier, next_index, origin_s) for side in sides]
-        work: Session | Interleaved = sessions[0]
-        if self._scenario.condition:
-            arms = [
-                Arm(condition, session, side.ready.engine, side.ready.facts)
-                for condition, session, side in zip(self._scenario.condition, sessions, sides, strict=True)
-            ]
-            work = Interleaved(arms, next_index, self._tell)
-        _stop_on_signals(work, writer)
-        try:
+        with ExitStack() as stack:
+            limit_power = self._limited_power(sampler.gpus if sampler else (), stack)
+            settled = await self._settle(sides)
+            facts = self._run_facts(sides, settled, sampler.gpus if sampler else ())
+            writer, facts, earlier, next_index, gone_s = self._folder(facts)
+            stack.callback(writer.close)
+            origin_s = clock()() - gone_s
+            sessions = [self._session(side, writer, facts, earlier, next_index, origin_s) for side in sides]
+            work = self._work(sides, sessions, next_index, limit_power)
+            _stop_on_signals(work, writer)
             if sampler:
+                stack.callback(sampler.stop)
                 sampler.start(telemetry.interval_s, origin_s, work.take_samples)
             verdict = await work.measure()
-        finally:
-            if sampler:
-                sampler.stop()
-            writer.close()
         return Outcome(verdict or review(open_run(writer.path)), facts, writer.path, work.interrupted)
+
+    def _work(
+        self,
+        sides: list[_Side],
+        sessions: list[Session],
+        next_index: int,
+        limit_power: Callable[[float], None] | None,
+    ) -> Session | Interleaved:
+        """One session, or those of all conditions in turn."""
+        if not self._scenario.condition:
+            return sessions[0]
+        arms = [
+            Arm(condition, session, side.ready.engine, side.ready.facts)
+            for condition, session, side in zip(self._scenario.condition, sessions, sides, strict=True)
+        ]
+        return Interleaved(arms, next_index, self._tell, limit_power)
+
+    def _limited_power(self, gpus: tuple[Gpu, ...], stack: ExitStack) -> Callable[[float], None] | None:
+        """What sets the GPUs' power limit, until ``stack`` puts it back; None where no condition has one."""
+        limits_w = [one.power_limit_w for one in self._scenario.condition if one.power_limit_w is not None]
+        if self._simulated or not limits_w:
+            return None
+        power = self._scenario.power
+        return hold_limits(stack, limits_w, [gpu.uuid for gpu in gpus], power.command, by_hand=power.by_hand)
 
     def _limits(self, side: _Side) -> Limits:
         return limits_of(side.scenario) if side.condition is None else limits_under(self._scenario, side.condition)

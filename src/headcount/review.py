@@ -230,6 +230,8 @@ def _review_conditions(run: Run, scenario: Scenario, condition: str | None) -> V
         engine=run.facts.engine,
         comfort=scenario.comfort,
         parts=_parts(run, scenario, levels, slo_under),
+        power_limits_w={one.name: one.power_limit_w for one in scenario.condition if one.power_limit_w is not None},
+        loss_allowed_fraction=scenario.power.loss_allowed_fraction,
     )
     return _side_by_side(scenario, evidence, verdicts)
 

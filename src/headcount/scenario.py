@@ -15,7 +15,7 @@ from headcount.errors import ScenarioError
 from headcount.prices import Prices
 from headcount.slo import Comfort, parse_slo
 from headcount.workload import make_workload
-from headcount.workload.arrivals import ArrivalPlan, Closed, Open, Replayed
+from headcount.workload.arrivals import ArrivalPlan, Closed, Replayed
 from headcount.workload.bounds import MOST_USERS, MOST_WAIT_S
 from headcount.workload.table import fill, nearest
 
@@ -105,6 +105,17 @@ class TelemetryOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
     """Address of a Prometheus exporter that tells of the server's GPUs."""
 
 
+class PowerOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """``[power]``: how conditions with a ``power_limit_w`` set it. Limits return to what they were afterwards."""
+
+    command: str | None = None
+    """A command such as ``sudo nvidia-smi -i {gpu} -pl {watts}``; None: through the driver."""
+    by_hand: bool = False
+    """A person sets each limit, at a prompt."""
+    loss_allowed_fraction: Share = 0.05
+    """Of the tokens per second at the highest limit: the best limit costs no more."""
+
+
 class Condition(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One of ``[[condition]]``: a variation held against the others in one run. Whatever it does not say is as in the
     rest of the file."""
@@ -127,7 +138,7 @@ class Condition(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """A shell command that is run before each level, to bring the server into this condition; the level begins when
     the server answers again."""
     power_limit_w: Annotated[float, Meta(gt=0)] | None = None
-    """The GPUs' power limit."""
+    """The GPUs' power limit; see ``[power]``. The simulated engine has none."""
 
 
 class Scenario(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -154,6 +165,7 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     telemetry: TelemetryOptions = TelemetryOptions()
     prices: Prices | None = None
     """What the owner pays, for the report's cost."""
+    power: PowerOptions = PowerOptions()
     condition: tuple[Condition, ...] = ()
     """``[[condition]]``, each held in turn."""
 
@@ -232,11 +244,6 @@ def _check(scenario: Scenario) -> None:
     make_workload(scenario.workload, scenario.seed)
     if isinstance(scenario.arrivals, Replayed) and scenario.workload.get("kind") != "trace":
         raise ScenarioError("arrivals.kind is 'trace', but workload.kind is not", "give the trace in [workload]")
-    if isinstance(scenario.arrivals, Open) and not scenario.arrivals.rates_per_s:
-        raise ScenarioError(
-            "arrivals.rates_per_s is missing",
-            "give the new conversations per second of each level, e.g. rates_per_s = [0.5, 1, 2]",
-        )
 
 
 def encode_scenario(scenario: Scenario) -> str:

@@ -6,7 +6,7 @@ import argparse
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from headcount.cli.arguments import Verbs, add_key, add_output, api_key, duration, positive, whole
+from headcount.cli.arguments import Verbs, add_key, add_output, api_key, duration, fraction_or_none, positive, whole
 from headcount.errors import ScenarioError
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ ASKING = ("adapters", "context", "interference")
 def add(verbs: Verbs, common: argparse.ArgumentParser) -> None:
     """The verb and its flags."""
     parser = verbs.add_parser(
-        "experiment", parents=[common], help="what changes the answer: adapters, streaming, models … side by side"
+        "experiment", parents=[common], help="what changes the answer: adapters, streaming, power … side by side"
     )
     parser.add_argument("name", nargs="?", help="which experiment; none: list them")
     parser.add_argument(
@@ -33,6 +33,10 @@ def add(verbs: Verbs, common: argparse.ArgumentParser) -> None:
     parser.add_argument("--adapters", metavar="A,B", help="for adapters: which (default: all that the server has)")
     parser.add_argument("--before", metavar="COMMAND", help="for cold-start: a command that starts the server anew")
     parser.add_argument("--idle", metavar="TIME", type=duration, help="for cold-start: how long to leave it alone")
+    parser.add_argument("--limits", metavar="W,W", type=_numbers, help="for power: the power limits, in watts")
+    parser.add_argument("--loss", type=fraction_or_none, help="for power: the loss of tokens/s allowed (default 5%%)")
+    parser.add_argument("--power-command", metavar="COMMAND", help="for power: sets a limit, with {gpu} and {watts}")
+    parser.add_argument("--power-by-hand", action="store_true", help="for power: ask me to set each limit")
     parser.add_argument("--users", metavar="N,N", type=_numbers, help="other numbers of people")
     parser.add_argument("--visits", metavar="N", type=positive, help="how often each is held (default 2)")
     parser.add_argument("--slo", action="append", help='a preset or "ttft_p95<=2s", where conditions have none')
@@ -117,6 +121,7 @@ def _flagged(table: dict[str, Any], options: argparse.Namespace) -> dict[str, An
         "max_time_s": options.max_time,
         "soak_s": options.soak,
     }
+    table = _limited(table, options)
     if options.soak is not None and options.name != "soak":
         raise ScenarioError(f"--soak is for soak, not {options.name}", "leave it out")
     table = {**table, "search": table.get("search", {}) | {k: v for k, v in search.items() if v is not None}}
@@ -125,6 +130,23 @@ def _flagged(table: dict[str, Any], options: argparse.Namespace) -> dict[str, An
     if options.seed is not None:
         table["seed"] = options.seed
     return table
+
+
+def _limited(table: dict[str, Any], options: argparse.Namespace) -> dict[str, Any]:
+    """The experiment with power limits as its conditions."""
+    from headcount.experiments.fitting import under_power_limits
+
+    given = {
+        "--limits": options.limits,
+        "--loss": options.loss,
+        "--power-command": options.power_command,
+        "--power-by-hand": options.power_by_hand,
+    }
+    if options.name != "power":
+        if flags := [flag for flag, value in given.items() if value]:
+            raise ScenarioError(f"{flags[0]} is for power, not {options.name}", "leave it out")
+        return table
+    return under_power_limits(table, options.limits or (), options.power_command, options.power_by_hand, options.loss)
 
 
 def _fitted(table: dict[str, Any], options: argparse.Namespace) -> dict[str, Any]:

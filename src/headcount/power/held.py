@@ -57,10 +57,14 @@ class HeldLimits:
             raise RunError("the process that puts power limits back did not start", "no limit was changed")
         return self
 
-    def set(self, limit_w: float) -> None:
-        """One limit for every GPU. ``ScenarioError`` when the driver or the command refuses it."""
+    def check(self, limit_w: float) -> None:
+        """``ScenarioError`` for a limit that one of the GPUs does not take."""
         for board in self._boards:
             board.check(limit_w)
+
+    def set(self, limit_w: float) -> None:
+        """One limit for every GPU. ``ScenarioError`` when the driver or the command refuses it."""
+        self.check(limit_w)
         for board in self._boards:
             self._setter.set(board.uuid, limit_w)
 
