@@ -7,7 +7,7 @@ import msgspec
 from headcount.analysis.conclusions import Verdict
 from headcount.stats.special import binomial_sf
 
-__all__ = ["accounts", "in_accounts"]
+__all__ = ["accounts", "active_users", "in_accounts"]
 
 
 def in_accounts(verdict: Verdict, active_share: float | None) -> Verdict:

@@ -166,7 +166,7 @@ def _verify(
     if proof is None:
         return 0
     sys.stdout.write(write_proof(options.format, proof, language))
-    say(f"\nfacts:  {proof.path}")
+    say("".join(f"\nfacts:  {path}" for path in proof.paths))
     if proof.interrupted:
         return INTERRUPTED
     return 0 if proof.holds else NOT_MET

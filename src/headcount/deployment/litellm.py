@@ -26,6 +26,7 @@ def litellm_config(places: Sequence[Place]) -> str:
     models = by_model(places)
     lines = [
         "# start:  litellm --config config.yaml --port 4000     (keys: see keys.env)",
+        "# Run it with one worker: each worker counts requests in flight for itself.",
         "model_list:",
         *(line for place in places for line in _deployment(place)),
     ]

@@ -28,7 +28,7 @@ from headcount.session import Watcher
 from headcount.slo import Comfort, parse_slo
 from headcount.store import open_run
 
-__all__ = ["Finding", "Proof", "judged", "prove"]
+__all__ = ["Finding", "Held", "Proof", "judged", "prove"]
 
 CLEAN = frozenset({"http_429", "http_503"})
 """How a full gateway may refuse."""
@@ -52,8 +52,8 @@ class Proof(msgspec.Struct, frozen=True):
 
     findings: tuple[Finding, ...]
     overheads: tuple[Overhead, ...]
-    path: Path
-    """The run folder with its facts."""
+    paths: tuple[Path, ...]
+    """The run folders with their facts: as planned, and overflowing."""
     interrupted: bool = False
 
     @property
@@ -81,24 +81,32 @@ def prove(
     Raises ``ServerError`` for a wrong key, an unknown model or a server that does not answer.
     """
     overheads = asyncio.run(_before(advice, places, url, api_key, keys, routed_by))
-    scenario = mix_scenario(advice, measured, url, routed_by=routed_by, level_time_s=level_time_s)
     kinds = {each.name: each.facts.engine.engine for each in measured}
-    watch = ServersWatch(places, keys, kinds.__getitem__, watcher)
-    outcome = measure(scenario, verb="plan", out=out, api_key=api_key, watcher=watch, agree=agree)
-    if outcome is None:
-        return None
-    run = open_run(outcome.path)
-    requests: dict[int, list[Request]] = defaultdict(list)
-    for request in run.requests():
-        requests[request.level].append(request)
     comfort = {each.name: each.comfort for each in measured}
-    levels = {level.index: level for level in run.levels()}
-    findings = []
-    for summary, is_overflow in zip(outcome.verdict.levels, (False, True), strict=False):
-        held = _Held(levels[summary.index], summary, requests[summary.index], watch.inside[summary.index])
-        findings += judged(advice, places, held, comfort, is_overflow=is_overflow)
+    findings: list[Finding] = []
+    paths: list[Path] = []
+    for overflow in (False, True):
+        scenario = mix_scenario(
+            advice, measured, url, overflow=overflow, routed_by=routed_by, level_time_s=level_time_s
+        )
+        watch = ServersWatch(places, keys, kinds.__getitem__, watcher)
+        outcome = measure(scenario, verb="plan", out=out, api_key=api_key, watcher=watch, agree=agree)
+        if outcome is None:
+            return None
+        paths.append(outcome.path)
+        if outcome.interrupted or not outcome.verdict.levels:
+            return Proof(tuple(findings), tuple(overheads), tuple(paths), interrupted=True)
+        held = _held(outcome.path, outcome.verdict.levels[-1], watch)
+        findings += judged(advice, places, held, comfort, is_overflow=overflow)
     findings += [_overhead(one) for one in overheads]
-    return Proof(tuple(findings), tuple(overheads), outcome.path, outcome.interrupted)
+    return Proof(tuple(findings), tuple(overheads), tuple(paths))
+
+
+def _held(path: Path, summary: LevelSummary, watch: ServersWatch) -> Held:
+    """The last level of a run; one that was void had been held twice."""
+    run = open_run(path)
+    level = next(level for level in run.levels() if level.index == summary.index)
+    return Held(level, summary, list(run.requests(summary.index)), watch.inside[summary.index])
 
 
 async def _before(
@@ -116,7 +124,7 @@ async def _before(
     return [await overhead_of(first[name], url, api_key, keys) for name in names]
 
 
-class _Held(msgspec.Struct, frozen=True):
+class Held(msgspec.Struct, frozen=True):
     """One level, and what was seen of it."""
 
     level: Level
@@ -126,7 +134,7 @@ class _Held(msgspec.Struct, frozen=True):
 
 
 def judged(
-    advice: Advice, places: Sequence[Place], held: _Held, comfort: Mapping[str, Comfort], *, is_overflow: bool
+    advice: Advice, places: Sequence[Place], held: Held, comfort: Mapping[str, Comfort], *, is_overflow: bool
 ) -> list[Finding]:
     """What one level shows of each model."""
     findings = []
@@ -145,7 +153,7 @@ def judged(
     return findings
 
 
-def _comfort(part: Part, own: Sequence[Request], held: _Held, comfort: Comfort, wanted: str) -> Finding:
+def _comfort(part: Part, own: Sequence[Request], held: Held, comfort: Comfort, wanted: str) -> Finding:
     """What these people felt, and whether any of them was refused."""
     slo = parse_slo(["errors <= 1 %"])
     table = RequestTable(slo)
@@ -172,7 +180,7 @@ def _comfort(part: Part, own: Sequence[Request], held: _Held, comfort: Comfort, 
     return Finding("comfort", part.name, said, holds=BANDS.index(feels) <= BANDS.index(wanted))
 
 
-def _held_back(places: Sequence[Place], held: _Held) -> list[Finding]:
+def _held_back(places: Sequence[Place], held: Held) -> list[Finding]:
     """Requests that are neither at a server nor answered are in the gateway."""
     seen = [held.inside.get(place.label, Inside()).mean for place in places]
     known = [mean for mean in seen if mean is not None]
@@ -190,7 +198,7 @@ def _held_back(places: Sequence[Place], held: _Held) -> list[Finding]:
     return [Finding("overhead", "", said, holds=False)]
 
 
-def _cap(place: Place, held: _Held, *, is_overflow: bool) -> Finding:
+def _cap(place: Place, held: Held, *, is_overflow: bool) -> Finding:
     """The server's own count of requests against its cap."""
     seen, people = held.inside.get(place.label), held.level.users
     if seen is None or not seen.looks:
@@ -203,7 +211,7 @@ def _cap(place: Place, held: _Held, *, is_overflow: bool) -> Finding:
     return Finding("cap", place.name, said, holds=seen.peak <= place.cap_requests)
 
 
-def _overflow(part: Part, own: Sequence[Request], held: _Held) -> Finding:
+def _overflow(part: Part, own: Sequence[Request], held: Held) -> Finding:
     """Whoever found no room was refused at once, or waited and was answered."""
     people = held.level.users
     refused = [request for request in own if request.error in CLEAN]

@@ -6,12 +6,11 @@ Knows nothing of how the plan came to be.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from headcount.deployment.advice import Advice, Part
-from headcount.deployment.proof import Proof
 from headcount.deployment.rehearsal import Rehearsal
 from headcount.deployment.statements import Statement
 from headcount.errors import ScenarioError
@@ -19,6 +18,9 @@ from headcount.report.as_json import indented
 from headcount.report.format import clean, percent
 from headcount.report.markdown import escape
 from headcount.report.words import Words, people, words
+
+if TYPE_CHECKING:
+    from headcount.deployment.proof import Proof
 
 __all__ = ["PLANS", "Told", "write_plan", "write_proof"]
 
@@ -159,7 +161,7 @@ def write_proof(name: str, proof: Proof, language: str = "en") -> str:
             {
                 "schema_version": 1,
                 "holds": proof.holds,
-                "run": str(proof.path),
+                "runs": [str(path) for path in proof.paths],
                 "findings": proof.findings,
                 "overheads": proof.overheads,
             }
