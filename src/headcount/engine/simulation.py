@@ -72,6 +72,10 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     tokens_per_chunk: int = 1
     usage: bool = True
     """False: the server tells no token counts."""
+    load_s: float = 0.0
+    """Loading the model, for which the first request waits, and any that come meanwhile."""
+    unload_after_s: float | None = None
+    """The model is unloaded when nobody asked for so long; None: never."""
     limit_factors: tuple[float, float] | None = None
     """How uncertain a limit is since the constants are: factors on the ends of its interval."""
     # --- sick servers ---
