@@ -96,18 +96,36 @@ class Traffic(msgspec.Struct, frozen=True):
     """Of the stretch of time the bars show."""
 
 
+class _Mean:
+    """Of values that are seen once."""
+
+    def __init__(self) -> None:
+        self.n = 0
+        self.total = 0
+
+    def add(self, value: int | None) -> None:
+        if value is not None:
+            self.n += 1
+            self.total += value
+
+    @property
+    def value(self) -> float | None:
+        return self.total / self.n if self.n else None
+
+
 class _Tally:
+    """A group: 12 bytes a request, since a run may hold very many."""
+
     def __init__(self) -> None:
         self.n = 0
         self.n_errors = 0
         self.people: set[int] = set()
-        self.ttft_s = array("d")
-        self.e2e_s = array("d")
-        self.tpot_s = array("d")
-        self.prompt_tokens = array("d")
-        self.output_tokens = array("d")
-        self.asked_tokens = array("d")
-        self.cached_tokens = array("d")
+        self.ttft_s = array("f")
+        self.e2e_s = array("f")
+        self.tpot_s = array("f")
+        self.prompt_tokens = _Mean()
+        self.output_tokens = _Mean()
+        self.asked_tokens = _Mean()
 
     def add(self, request: Request) -> None:
         self.n += 1
@@ -115,18 +133,16 @@ class _Tally:
         if request.error is not None:
             self.n_errors += request.error != "cut"
             return
-        measured = (
+        for values, value in (
             (self.ttft_s, ttft_s(request)),
             (self.e2e_s, e2e_s(request)),
             (self.tpot_s, tpot_s(request)),
-            (self.prompt_tokens, request.prompt_tokens),
-            (self.output_tokens, request.output_tokens),
-            (self.asked_tokens, request.max_output_tokens),
-            (self.cached_tokens, request.cached_tokens),
-        )
-        for values, value in measured:
+        ):
             if value is not None:
                 values.append(value)
+        self.prompt_tokens.add(request.prompt_tokens)
+        self.output_tokens.add(request.output_tokens)
+        self.asked_tokens.add(request.max_output_tokens)
 
     def group(self, persona: str, model: str, adapter: str, streamed: bool) -> Group:
         ttft, e2e, tpot = (np.array(values) for values in (self.ttft_s, self.e2e_s, self.tpot_s))
@@ -144,32 +160,47 @@ class _Tally:
             e2e_p50_s=quantile(e2e, 0.5),
             e2e_p95_s=quantile(e2e, 0.95),
             user_tokens_per_s=1.0 / tpot_p50_s if tpot_p50_s else None,
-            prompt_tokens_mean=_mean(self.prompt_tokens),
-            output_tokens_mean=_mean(self.output_tokens),
-            asked_tokens_mean=_mean(self.asked_tokens),
+            prompt_tokens_mean=self.prompt_tokens.value,
+            output_tokens_mean=self.output_tokens.value,
+            asked_tokens_mean=self.asked_tokens.value,
         )
 
+
+class _TurnTally:
+    """All requests that were the same turn."""
+
+    def __init__(self) -> None:
+        self.n = 0
+        self.ttft_s = array("f")
+        self.prompt_tokens = _Mean()
+        self.cached_tokens = _Mean()
+
+    def add(self, request: Request) -> None:
+        self.n += 1
+        if request.error is not None:
+            return
+        if (waited_s := ttft_s(request)) is not None:
+            self.ttft_s.append(waited_s)
+        self.prompt_tokens.add(request.prompt_tokens)
+        self.cached_tokens.add(request.cached_tokens)
+
     def turn(self, number: int) -> TurnTimes:
-        ttft, prompt_tokens = np.array(self.ttft_s), sum(self.prompt_tokens)
+        ttft, prompt, cached = np.array(self.ttft_s), self.prompt_tokens, self.cached_tokens
         return TurnTimes(
             turn=number,
             n=self.n,
             ttft_p50_s=quantile(ttft, 0.5),
             ttft_p95_s=quantile(ttft, 0.95),
-            prompt_tokens_mean=_mean(self.prompt_tokens),
-            cached_fraction=sum(self.cached_tokens) / prompt_tokens if self.cached_tokens and prompt_tokens else None,
+            prompt_tokens_mean=prompt.value,
+            cached_fraction=cached.total / prompt.total if cached.n and prompt.total else None,
         )
-
-
-def _mean(values: array[float]) -> float | None:
-    return sum(values) / len(values) if values else None
 
 
 def read_traffic(requests: Iterable[Request], level: int | None, around_at_s: float) -> Traffic:
     """Go through all requests once. ``level`` is the one whose timeline is shown, a minute from ``around_at_s`` on,
     of its first people; None shows none."""
     tallies: dict[tuple[str, str, str, bool], _Tally] = defaultdict(_Tally)
-    turns: dict[int, _Tally] = defaultdict(_Tally)
+    turns: dict[int, _TurnTally] = defaultdict(_TurnTally)
     stages: dict[str, array[float]] = defaultdict(lambda: array("d"))
     until_at_s = around_at_s + _TIMELINE_S
     bars = []
