@@ -256,7 +256,7 @@ class Session:
         summary = summarize(
             level, self._table, self._samples, self._slo, ended_at_s=level.stopped_at_s, about=self._about
         )
-        self._current_index = None
+        self._current_index, self._table = None, RequestTable(self._slo)
         self._watcher.level_ended(level, summary)
         return summary
 
