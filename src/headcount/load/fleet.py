@@ -7,6 +7,7 @@ virtual clock. Knows nothing of files and conclusions.
 from __future__ import annotations
 
 import asyncio
+import itertools
 import os
 import sys
 from collections.abc import Callable
@@ -40,8 +41,12 @@ SamplesSink = Callable[[list[Sample]], None]
 START_TIMEOUT_S = 30.0
 PREPARE_TIMEOUT_S = 60.0
 STOP_TIMEOUT_S = 30.0
-PIPE_LIMIT_BYTES = 1 << 24
-"""The longest line a load process may send: a request with very many chunks."""
+READ_BYTES = 1 << 18
+"""Taken from a load process at once; twice as much waits here at most, the rest in the load process."""
+
+
+_decode_event = msgspec.json.Decoder(Event).decode
+_decode_samples = msgspec.json.Decoder(list[Sample]).decode
 
 
 class Fleet(Protocol):
@@ -230,7 +235,7 @@ class _Worker:
             "headcount.load.worker",
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
-            limit=PIPE_LIMIT_BYTES,
+            limit=READ_BYTES,
             start_new_session=True,  # Ctrl-C is the session's to handle
         )
         self._reader = asyncio.get_running_loop().create_task(self._read())
@@ -286,22 +291,32 @@ class _Worker:
         """Hand on what the process says, until it says no more."""
         assert self._process is not None
         assert self._process.stdout is not None
-        while line := await self._process.stdout.readline():
-            tag, body = line[:1], line[1:]
-            if tag == REQUEST:
-                if body.endswith(b"\n"):  # else it was killed in mid-line
-                    self._on_lines(self._setup.process, body)
-            elif tag == EVENT:
-                event = msgspec.json.decode(body, type=Event)
+        rest = b""
+        while read := await self._process.stdout.read(READ_BYTES):
+            *lines, rest = (rest + read).split(b"\n")  # what it was killed in the middle of stays in the rest
+            for tag, together in itertools.groupby(lines, _tag):
+                self._take(tag, [line[1:] for line in together])
+        if not self._closing:
+            status = await self._process.wait()
+            self._lose(f"load process {self._setup.process} ended by itself (status {status})")
+
+    def _take(self, tag: bytes, bodies: list[bytes]) -> None:
+        """Lines of one kind that follow one another."""
+        if tag == REQUEST:
+            self._on_lines(self._setup.process, b"\n".join(bodies) + b"\n")
+        elif tag == EVENT:
+            for event in map(_decode_event, bodies):
                 if event.kind == "failed":
                     self._lose(event.text)
                 else:
                     self._heard[event.kind].set()
-            else:
-                self._on_samples(msgspec.json.decode(body, type=list[Sample]))
-        if not self._closing:
-            status = await self._process.wait()
-            self._lose(f"load process {self._setup.process} ended by itself (status {status})")
+        else:
+            for body in bodies:
+                self._on_samples(_decode_samples(body))
+
+
+def _tag(line: bytes) -> bytes:
+    return line[:1]
 
 
 def most_connections(processes: int) -> int:
