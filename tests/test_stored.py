@@ -40,7 +40,8 @@ def test_a_run_tells_facts_and_what_follows(run: headcount.StoredRun) -> None:
     """Without anything being computed twice."""
     assert run.facts.simulated
     assert run.scenario.workload["kind"] == "short"
-    assert len(run.levels()) == len(run.summaries)
+    searched = [level.index for level in run.levels() if level.purpose not in ("burst", "soak")]
+    assert searched == [summary.index for summary in run.summaries]
     assert {request.level for request in run.requests(level=1)} == {1}
     assert any(sample.name == "server_running_requests" for sample in run.samples())
     assert run.verdict is run.verdict
@@ -63,6 +64,7 @@ def test_it_shows_itself(run: headcount.StoredRun, tmp_path: Path) -> None:
     assert html.escape('<html lang="en">') in shown
 
     picture = run.plot("latency", "server")
+    assert str(picture) == "<2 plots of a headcount run; save(path) writes the page>"
     assert picture._repr_html_().startswith("<iframe srcdoc=")
     assert [figure["key"] for figure in _figures(picture.html)] == ["latency", "server"]
     assert len(_figures(run.plot().html)) == len(run.pictures)

@@ -26,7 +26,7 @@ from headcount.report.format import clean, moment
 from headcount.report.page import page
 from headcount.report.versus import SideBySide, sentence, side_by_side
 from headcount.report.words import words
-from headcount.review import limits_of, review, scenario_of, summaries_of
+from headcount.review import asked_of, limits_of, review, scenario_of, summaries_of
 from headcount.scenario import Scenario
 from headcount.slo import parse_slo
 
@@ -150,6 +150,9 @@ class Picture(msgspec.Struct, frozen=True):
     html: str
     plots: int
 
+    def __repr__(self) -> str:
+        return f"<{self.plots} plot{'s' if self.plots != 1 else ''} of a headcount run; save(path) writes the page>"
+
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write it to a file."""
         Path(path).write_text(self.html, encoding="utf-8")
@@ -197,7 +200,8 @@ def compare(first: StoredRun, second: StoredRun, names: tuple[str, str] | None =
     """Hold two runs against each other where both held as many people."""
     runs = (first, second)
     reports = [Report(run.verdict, run.facts, store.open_run(run.path)) for run in runs]
-    return Compared(side_by_side(reports, names or [run.path.name for run in runs], first.scenario.comfort))
+    asked = [asked_of(run.scenario) for run in runs]
+    return Compared(side_by_side(reports, names or [run.path.name for run in runs], first.scenario.comfort, asked))
 
 
 def _framed(whole: str, height: str) -> str:

@@ -62,7 +62,18 @@ def test_what_is_unlike_is_named() -> None:
     text = write_comparison("terminal", beside(report(SLOWER), report(altered(levels=longer), facts)))
 
     assert "other" in text
-    assert "output_tokens_mean was 212, is 500" in text
+    assert "the mean of output tokens changed from 212 to 500" in text
+    assert text.startswith("Not like with like: ")
+
+
+def test_runs_that_asked_different_things_are_not_plainly_faster_or_slower() -> None:
+    """What the people of each did is held against each other too."""
+    both = side_by_side([report(SLOWER), report()], ["A", "B"], asked=["chat", "rag"])
+    text = write_comparison("terminal", both)
+
+    assert text.startswith("Not like with like: ")
+    assert "what people do changed from chat to rag" in text
+    assert not write_comparison("terminal", beside(report(SLOWER), report())).startswith("Not like")
 
 
 def test_machine_figures_are_compared_too(tmp_path: Path) -> None:

@@ -15,7 +15,18 @@ import msgspec
 
 from headcount.analysis.conclusions import LevelSummary, Quantiles
 
-__all__ = ["COMPARED", "LONGEST_PAUSE", "Comparison", "Measure", "Ratio", "compare", "compare_conditions", "unlike"]
+__all__ = [
+    "COMPARED",
+    "LONGEST_PAUSE",
+    "Comparison",
+    "Measure",
+    "Ratio",
+    "compare",
+    "compare_conditions",
+    "pool",
+    "ratio_at",
+    "unlike",
+]
 
 CONFIDENT, DECIDING = 1.96, 2.394
 """Standard errors: of an interval shown (95 %), and of each of the three deciding ones (95 % together)."""
@@ -237,17 +248,29 @@ def _said(log: float, error: float | None, width: float, less_is_better: bool) -
 
 def _pooled(measure: Measure, known: list[tuple[Ratio, float | None]]) -> Ratio:
     """Over all levels; where levels disagree by more than their errors, that disagreement widens the interval."""
-    logs = [math.log(ratio.ratio) for ratio, _ in known]
-    errors = [error for _, error in known if error is not None]
     everywhere = (0, "")
-    if len(errors) < len(logs):
-        return _ratio(measure, everywhere, sum(logs) / len(logs), None, None, None)
+    told = [(math.log(ratio.ratio), error) for ratio, error in known if error is not None]
+    if not told:
+        log = sum(math.log(ratio.ratio) for ratio, _ in known) / len(known)
+        return _ratio(measure, everywhere, log, None, None, None)
+    # A level of one answer says nothing of its own spread: the others decide without it.
+    logs, errors = [log for log, _ in told], [error for _, error in told]
     log, error = _random_effects(logs, errors)
     error = math.hypot(error, RUN_TO_RUN)
     pooled = _ratio(measure, everywhere, log, error, None, None)
     if measure.name not in _DECIDING:
         return pooled
     return msgspec.structs.replace(pooled, statement=_said(log, error, DECIDING, measure.less_is_better))
+
+
+def ratio_at(measure: Measure, ratio: Ratio, log: float, error: float) -> Ratio:
+    """A level's ratio with another estimate of its logarithm, and that one's standard error."""
+    return _ratio(measure, (ratio.users, ratio.condition), log, error, ratio.first, ratio.second)
+
+
+def pool(measure: Measure, known: list[tuple[Ratio, float | None]]) -> Ratio:
+    """One measure's ratios and their standard errors, all levels together."""
+    return _pooled(measure, known)
 
 
 def _random_effects(values: list[float], errors: list[float]) -> tuple[float, float]:

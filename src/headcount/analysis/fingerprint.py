@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 from headcount.records import EngineFacts, Gpu, RunFacts
 
-__all__ = ["changes"]
+__all__ = ["asked_changes", "changes"]
 
 _TELLING = {
     "engine": "the engine",
@@ -40,6 +41,14 @@ def changes(earlier: RunFacts, later: RunFacts) -> list[str]:
     if earlier.simulated != later.simulated:
         found.append("one of the two is simulated")
     return found
+
+
+def asked_changes(before: str, now: str, lengths: Sequence[tuple[str, float, float]] = ()) -> list[str]:
+    """One phrase for what people did, and for each mean length (its name, then and now), that differs: two runs then
+    asked different things."""
+    found = [_phrase("what people do", before, now)] if before != now else []
+    words = {"prompt_tokens_mean": "the mean of prompt tokens", "output_tokens_mean": "the mean of output tokens"}
+    return found + [_phrase(words[name], float(f"{then:.3g}"), float(f"{later:.3g}")) for name, then, later in lengths]
 
 
 def _server_changes(earlier: EngineFacts, later: EngineFacts) -> list[str]:

@@ -100,7 +100,7 @@ def _compare(options: argparse.Namespace) -> int:
     from headcount.report.comparison import COMPARISONS, write_comparison
     from headcount.report.versus import side_by_side
     from headcount.report.words import language_of
-    from headcount.review import scenario_of
+    from headcount.review import asked_of, scenario_of
     from headcount.store import open_run
 
     if options.format not in COMPARISONS:
@@ -113,7 +113,9 @@ def _compare(options: argparse.Namespace) -> int:
         if len(given) != len(names):
             raise ScenarioError(f"--names has {len(given)} names for {len(names)} runs", "give one name for each")
         names = given
-    text = write_comparison(options.format, side_by_side(reports, names, scenario_of(runs[0]).comfort))
+    scenarios = [scenario_of(run) for run in runs]
+    asked = [asked_of(scenario) for scenario in scenarios] if len(runs) > 1 else ()
+    text = write_comparison(options.format, side_by_side(reports, names, scenarios[0].comfort, asked))
     for run in runs:
         _say_damage(run)
     return _shown(text, options.out or (Path("comparison.html") if _to_a_screen(options.format) else None))
@@ -155,12 +157,15 @@ def _as_reports(runs: list[Run], language: str) -> tuple[list[str], list[Report]
 
 
 def _names(runs: list[Run]) -> list[str]:
-    """Models where they tell the runs apart, else the folders' names without their time, else the whole names."""
+    """Models where they tell the runs apart, else the folders' names without their time, else their days or times, else
+    the whole names."""
     models = [run.facts.engine.model or "" for run in runs]
     folders = [run.path.resolve().name for run in runs]
+    days = [run.facts.started_utc[:10] for run in runs]
+    times = [run.facts.started_utc[11:19] for run in runs] if len(set(days)) == 1 else []
     nested = ["/".join(run.path.resolve().parts[-2:]) for run in runs]
-    for names in (models, [folder[20:] for folder in folders], folders, nested):
-        if all(names) and len(set(names)) == len(names):
+    for names in (models, [folder[20:] for folder in folders], days, times, folders, nested):
+        if len(names) == len(runs) == len(set(names)) and all(names):
             return names
     return [str(run.path) for run in runs]
 

@@ -9,11 +9,13 @@ from typing import Any
 
 import msgspec
 
+from headcount.analysis.conclusions import Verdict
 from headcount.errors import ScenarioError
+from headcount.records import RunFacts
 from headcount.report import Report
 from headcount.report.as_json import indented
 from headcount.report.columns import columns
-from headcount.report.figures import people_figures
+from headcount.report.figures import Figure, people_figures
 from headcount.report.format import clean, moment
 from headcount.report.markdown import escape
 from headcount.report.page import page
@@ -123,7 +125,12 @@ def _html(both: SideBySide) -> str:
         "choice": choice_sentence(both, _),
         "pairs": [_section(pair, _) for pair in both.pairs],
     }
-    return page("comparison.html.j2", first.language, people_figures(together, facts, _), said)
+    return page("comparison.html.j2", first.language, _figures(together, facts, _), said)
+
+
+def _figures(together: Verdict, facts: RunFacts, _: Words) -> list[Figure]:
+    """Without the waits turn by turn, which are drawn of few levels and not held against each other."""
+    return [figure for figure in people_figures(together, facts, _) if figure["key"] != "turns"]
 
 
 def _section(pair: Versus, _: Words) -> dict[str, Any]:

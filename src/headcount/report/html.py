@@ -96,13 +96,20 @@ def _answer(report: Report, _: Words) -> dict[str, Any]:
 
 
 def _levels(report: Report, _: Words) -> dict[str, Any]:
+    """The table of levels; what was decided stands beside the people, where a narrow screen shows it too."""
     rows = level_rows(report.verdict)
     with_condition = any(row.condition for row in rows)
+    place = 2 if with_condition else 1
+
+    def early(cells: list[str]) -> list[str]:
+        return [*cells[:place], cells[-1], *cells[place:-1]]
+
     return {
-        "headings": outline.headings(rows, _),
+        "headings": early(outline.headings(rows, _)),
+        "decision_place": place,
         "rows": [
             {
-                "cells": outline.cells(row, with_condition, _, lambda text: clean(text, 60)),
+                "cells": early(outline.cells(row, with_condition, _, lambda text: clean(text, 60))),
                 "decision": row.decision,
                 "at_limit": row.users == report.verdict.limit_users,
             }

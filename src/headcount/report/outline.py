@@ -256,7 +256,7 @@ def cause_lines(verdict: Verdict, _: Words) -> list[str]:
     """The evidence for it, and where it fails."""
     lines = [_(verdict.cause_sentence)] if verdict.cause_sentence else []
     if verdict.fails_at_users is not None:
-        lines.append(_fails_at(verdict, verdict.fails_at_users, _) + ".")
+        lines.append(f"{_fails_name(verdict, _)} {_fails_at(verdict, verdict.fails_at_users, _)}.")
     if verdict.estimate_sentence:
         lines.append(_("By formula: {said}").format(said=_(verdict.estimate_sentence)))
     return lines

@@ -12,9 +12,9 @@ import msgspec
 
 from headcount.analysis.choice import Carries, choose
 from headcount.analysis.compare import COMPARED, Comparison, Ratio, compare, unlike
-from headcount.analysis.fingerprint import changes
+from headcount.analysis.fingerprint import asked_changes, changes
 from headcount.report import Report, outline
-from headcount.report.format import clean, number, seconds, tokens_per_s
+from headcount.report.format import clean, seconds, tokens_per_s
 from headcount.report.words import Words, people
 from headcount.slo import Comfort
 
@@ -48,6 +48,8 @@ class Versus(msgspec.Struct, frozen=True):
     comparison: Comparison
     differing: tuple[str, ...]
     """What makes the two unlike: another engine, other lengths …"""
+    alike: bool = True
+    """Whether both asked the same: then a difference is the server's."""
 
 
 class SideBySide(msgspec.Struct, frozen=True):
@@ -57,24 +59,32 @@ class SideBySide(msgspec.Struct, frozen=True):
     choice: tuple[Carries, ...]
 
 
-def side_by_side(reports: Sequence[Report], names: Sequence[str], comfort: Comfort | None = None) -> SideBySide:
-    """Compare runs, at least two; ``names`` stand for them in every text."""
+def side_by_side(
+    reports: Sequence[Report], names: Sequence[str], comfort: Comfort | None = None, asked: Sequence[str] = ()
+) -> SideBySide:
+    """Compare runs, at least two; ``names`` stand for them in every text. ``asked`` is what the people of each did, in
+    words that are alike where they did the same."""
     first, *others = reports
-    pairs = [versus(first, other, (names[0], name)) for other, name in zip(others, names[1:], strict=True)]
+    asked = asked or [""] * len(reports)
+    pairs = [
+        versus(first, other, (names[0], name), (asked[0], did))
+        for other, name, did in zip(others, names[1:], asked[1:], strict=True)
+    ]
     shown = [pairs[0].names[0], *(pair.names[1] for pair in pairs)]
     levels = {name: report.verdict.levels for name, report in zip(shown, reports, strict=True)}
     return SideBySide(tuple(pairs), choose(levels, comfort or Comfort()))
 
 
-def versus(first: Report, second: Report, names: tuple[str, str] = ("A", "B")) -> Versus:
+def versus(
+    first: Report, second: Report, names: tuple[str, str] = ("A", "B"), asked: tuple[str, str] = ("", "")
+) -> Versus:
     """Compare two runs; ``names`` stand for them in every text."""
     levels, levels_second = first.verdict.levels, second.verdict.levels
     comparison = compare(levels, levels_second, _further(first), _further(second))
-    differing = changes(first.facts, second.facts)
-    for what, before, after in unlike(levels, levels_second):
-        differing.append(f"{what} was {number(before)}, is {number(after)}")
+    other_questions = asked_changes(*asked, unlike(levels, levels_second))
+    differing = [*other_questions, *changes(first.facts, second.facts)]
     clean_names = clean(names[0], 40) or "A", clean(names[1], 40) or "B"
-    return Versus(first, second, clean_names, comparison, tuple(differing))
+    return Versus(first, second, clean_names, comparison, tuple(differing), not other_questions)
 
 
 def _further(report: Report) -> dict[int, dict[str, float]]:
@@ -113,7 +123,7 @@ def sentence(both: Versus, _: Words) -> str:
     waits = next((ratio for ratio in both.comparison.overall if ratio.measure == "e2e_p50_s"), None)
     if waits is not None and waits.statement in ("better", "worse"):
         told += " " + _("Answers take {times} times as long.").format(times=_times(waits))
-    return told
+    return told if both.alike else _("Not like with like: {said}").format(said=told)
 
 
 def short_lines(both: Versus, _: Words) -> list[str]:
