@@ -28,7 +28,12 @@ def catalogue(language: str) -> dict[str, str]:
 
 def texts_of_reports() -> Iterator[str]:
     """Everything given to ``_`` in the report's modules and templates, and by the verbs that talk themselves."""
-    for path in (*(SOURCE / "report").rglob("*.py"), SOURCE / "check.py", SOURCE / "preview.py"):
+    for path in (
+        *(SOURCE / "report").rglob("*.py"),
+        SOURCE / "growth" / "showing.py",
+        SOURCE / "check.py",
+        SOURCE / "preview.py",
+    ):
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "_":
                 for argument in ast.walk(node.args[0]):

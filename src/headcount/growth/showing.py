@@ -112,9 +112,6 @@ def _notes(size: FleetSize, _: Words) -> list[str]:
     if size.exact:
         lines.append(_("every replica was simulated"))
     else:
-        lines.append(
-            _(
-                "{simulated} replicas were simulated under the load each has in the whole; more share it no worse"
-            ).format(simulated=size.simulated_replicas)
-        )
+        stand = _("{simulated} replicas were simulated, each under the load it has in the whole")
+        lines.append(stand.format(simulated=size.simulated_replicas))
     return lines
