@@ -6,7 +6,7 @@ nginx cannot look into a request, so each model has a path of its own; HAProxy g
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from headcount.deployment.litellm import STREAM_TIMEOUT_S, WHOLE_TIMEOUT_S
 from headcount.deployment.places import Place, by_model, word
@@ -83,6 +83,8 @@ def haproxy_config(places: Sequence[Place]) -> str:
         "    bind :4000",
         "    option http-buffer-request",
         '    http-request deny deny_status 401 unless { req.hdr(authorization) -m str "Bearer ${GATEWAY_API_KEY}" }',
+        f"    http-request return status 200 content-type application/json string {_models(models)} "
+        "if { path /v1/models }",
         "    http-request set-var(txn.model) req.body,json_query('$.model')",
     ]
     lines += [f"    use_backend {word(name)} if {{ var(txn.model) -m str {json.dumps(name)} }}" for name in models]
@@ -95,3 +97,9 @@ def haproxy_config(places: Sequence[Place]) -> str:
         tls = " ssl verify required ca-file /etc/ssl/certs/ca-certificates.crt" if them[0].tls else ""
         lines += [f"    server {place.label} {place.host} maxconn {place.cap_requests}{tls}" for place in them]
     return "\n".join(lines) + "\n"
+
+
+def _models(names: Iterable[str]) -> str:
+    """What ``/v1/models`` says, as one quoted word of HAProxy's language."""
+    listed = {"object": "list", "data": [{"id": name, "object": "model", "owned_by": "plan"} for name in names]}
+    return "'" + json.dumps(listed).replace("'", "") + "'"

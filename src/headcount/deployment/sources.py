@@ -11,8 +11,11 @@ from pathlib import Path
 from headcount.deployment.capacity import Measured
 from headcount.deployment.fitted import start_of_figures
 from headcount.engine.simulation import profile_for, read_options, server_of
-from headcount.errors import ScenarioError
-from headcount.prediction import Hardware, Served, Start, hardware_from
+from headcount.errors import NotTrustedError, ScenarioError
+from headcount.prediction import Served, Start, start_of_calibration
+from headcount.prediction.calibration import Told
+from headcount.prediction.fitted import check_trust
+from headcount.prediction.from_run import calibrate_run
 from headcount.review import review, scenario_of
 from headcount.scenario import Scenario
 from headcount.slo import parse_slo
@@ -35,22 +38,33 @@ def measured_models(paths: Sequence[Path]) -> list[tuple[Run, Measured]]:
 def starts_of(measured: Sequence[tuple[Run, Measured]], gpu: str | None = None) -> dict[str, Start | str]:
     """Where each model's simulation begins, or why there is none. ``gpu`` names the card where a run does not tell it.
 
-    A simulated run knows its server's constants; of others they are fitted to the levels.
+    A simulated run knows its server's constants. Of others they are fitted to single requests, or, where those are not
+    known or do not follow the simulator's equation, to the figures of levels.
     """
     starts: dict[str, Start | str] = {}
     for run, each in measured:
-        scenario = scenario_of(run)
         if run.facts.engine.engine == "simulated":
-            starts[each.name] = _start_of_simulated(run, scenario)
+            starts[each.name] = _start_of_simulated(run, scenario_of(run))
             continue
-        start = start_of_figures(
+        told = _told(each, gpu)
+        start = _start_of_requests(run, told) if run.facts.verb != "import" else None
+        start = start or start_of_figures(
             each.verdict.levels,
-            workload=scenario.workload if run.facts.verb != "import" else None,
-            hardware=_hardware(each, gpu),
+            workload=scenario_of(run).workload if run.facts.verb != "import" else None,
+            hardware=told.hardware() if told is not None else None,
             slots=run.facts.engine.slots,
         )
         starts[each.name] = start or "its levels do not follow the simulator's equation, or are fewer than two"
     return starts
+
+
+def _start_of_requests(run: Run, told: Told | None) -> Start | None:
+    """None when the requests tell too little, or what they tell must not be believed."""
+    try:
+        calibration = calibrate_run(run, told)
+    except NotTrustedError:
+        return None
+    return start_of_calibration(calibration) if check_trust(calibration) is None else None
 
 
 def _start_of_simulated(run: Run, scenario: Scenario) -> Start:
@@ -66,15 +80,17 @@ def _start_of_simulated(run: Run, scenario: Scenario) -> Start:
     )
 
 
-def _hardware(each: Measured, gpu: str | None) -> Hardware | None:
+def _told(each: Measured, gpu: str | None) -> Told | None:
     """What the model ran on; None where nobody told, or the catalogue does not know it."""
     cards = [card for card in each.facts.gpus if card.holds_server is not False]
     name = gpu or (cards[0].name if cards else None)
     if name is None:
         return None
+    told = Told(gpu=name, model=each.name, gpus=max(1, len(cards)))
     try:
-        return hardware_from(name, each.name, max(1, len(cards)))
+        told.hardware()
     except ScenarioError:
         if gpu is not None:
             raise
         return None
+    return told
