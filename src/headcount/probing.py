@@ -17,11 +17,19 @@ from headcount.virtual import clock
 
 __all__ = ["Asker", "Seen", "probe"]
 
-_PROMPT_WORDS = (30, 250, 900, 1800)
-_BURSTS = ((1, 20, 80), (4, 20, 80), (4, 600, 64), (16, 20, 80), (2, 20, 80), (8, 20, 80), (8, 900, 128), (32, 20, 80))
-"""(requests at once, words of each prompt, tokens of each answer), the most telling ones first."""
+_PLAN = (
+    *((1, 30, 2), (1, 20, 80), (1, 250, 2), (4, 20, 80), (1, 900, 2), (4, 600, 64), (16, 20, 80), (1, 1800, 2)),
+    *((2, 20, 80), (8, 20, 80), (8, 900, 128), (32, 20, 80)),
+)
+"""(requests at once, words of each prompt, tokens of each answer), the most telling ones first. Two tokens: it is the
+prompt that matters."""
+_NEEDED = 4
+"""So many steps are taken however slow the server is: without them there is nothing to fit."""
 _REPEATS, _LONG_REPEATS, _LONG_WORDS = 3, 2, 600
 """The first of each is dropped: it may find things cold. What is long takes its time and is not asked as often."""
+_STEP_SHARE = 0.125
+"""Of all the time, for one step: on a slow server prompts and answers are shorter."""
+_FEWEST_TOKENS, _FEWEST_WORDS = 20, 60
 _LONGEST_S = 40.0
 _CONTEXT_PER_WORD = 4
 """Tokens that a word of an unknown vocabulary may cost."""
@@ -75,18 +83,21 @@ async def probe(
     """Ask until everything was seen that fits into ``longest_s``, the most telling things first. Prompts that might not
     fit into ``context_tokens`` and bursts beyond ``slots`` are left out. ``told`` hears what is asked next."""
     asker, seen = _Timed(engine, longest_s), Seen()
-    for words in _PROMPT_WORDS:
-        if _CONTEXT_PER_WORD * words <= context_tokens and asker.has_time(1, words, 2):
-            told(f"prompts of {words} words alone")
-            seen.prefills += await _prefills(asker, words, round_trip_s)
-    for requests, words, tokens in _BURSTS:
+    for number, (requests, words, tokens) in enumerate(_PLAN):
+        words, tokens = asker.affordable(requests, words, tokens)
         fits = _CONTEXT_PER_WORD * (words + tokens) <= context_tokens
         within = requests <= (slots or seen.slots or requests)
-        if fits and within and asker.has_time(requests, words, tokens):
-            told(f"{requests} answers at once, prompts of {words} words")
+        if not fits or not within or (number >= _NEEDED and not asker.has_time(requests, words, tokens)):
+            continue
+        if tokens <= 2:
+            told(f"prompts of {words} words alone")
+            seen.prefills += await _prefills(asker, words, round_trip_s)
+        else:
+            told(f"{requests} at once, prompts of {words} words, answers of {tokens} tokens")
             seen.decodes += await _decodes(asker, requests, words, tokens, seen)
     told("a prompt twice")
-    seen.cached_share = await _cached_share(asker, min(900, context_tokens // _CONTEXT_PER_WORD))
+    words, _ = asker.affordable(1, min(900, context_tokens // _CONTEXT_PER_WORD), 2)
+    seen.cached_share = await _cached_share(asker, words)
     if adapter is not None:
         told(f"answers with {adapter}")
         seen.adapter_fraction = await _adapter_fraction(asker, adapter)
@@ -109,18 +120,28 @@ class _Timed(Asker):
         """Since the first question."""
         return self._now() - self._began_s
 
+    def affordable(self, requests: int, words: int, tokens: int) -> tuple[int, int]:
+        """The words and tokens of a step, fewer where the server is too slow for them."""
+        share = self._longest_s * _STEP_SHARE / max(1e-9, self._step_s(requests, words, tokens))
+        if share >= 1.0:
+            return words, tokens
+        fewer_tokens = tokens if tokens <= 2 else max(_FEWEST_TOKENS, round(share * tokens))
+        return min(words, max(_FEWEST_WORDS, round(share * words))), fewer_tokens
+
     def has_time(self, requests: int, words: int, tokens: int) -> bool:
-        """Whether all repeats of a burst are over before the time is, as long as others took."""
+        """Whether a step is over before the time is, as long as others took."""
+        return self.elapsed_s + self._step_s(requests, words, tokens) < self._longest_s
+
+    def _step_s(self, requests: int, words: int, tokens: int) -> float:
         once_s = requests * words * self._word_s + tokens * self._token_s * (1 + requests / 16)
-        return self.elapsed_s + _repeats(words) * once_s < self._longest_s
+        return _repeats(words) * once_s
 
     async def ask(self, text: str, tokens: int, adapter: str | None = None) -> tuple[float, Reply]:
         """Ask, and remember the pace of whoever was alone."""
         began_s, reply = await super().ask(text, tokens, adapter)
         if reply.chunk_at_s:
-            words = text.count(" ")
-            if tokens <= 2 and words > 100:
-                self._word_s = (reply.chunk_at_s[0] - began_s) / words
+            if tokens <= 2:
+                self._word_s = (reply.chunk_at_s[0] - began_s) / text.count(" ")
             elif len(reply.chunk_at_s) > 8 and not self._token_s:
                 self._token_s = (reply.chunk_at_s[-1] - began_s) / len(reply.chunk_at_s)
         return began_s, reply
@@ -145,7 +166,7 @@ async def _decodes(asker: Asker, requests: int, words: int, tokens: int, known: 
     seen = []
     for repeat in range(_repeats(words)):
         asked = await asyncio.gather(*(asker.ask(asker.text(words), tokens) for _ in range(requests)))
-        replies = [reply for _, reply in asked if reply.error is None and len(reply.chunk_at_s) > 1]
+        replies = [reply for _, reply in asked if _is_streamed(reply)]
         if len(replies) < requests:
             continue
         from_s = max(reply.chunk_at_s[0] for reply in replies)
@@ -158,13 +179,19 @@ async def _decodes(asker: Asker, requests: int, words: int, tokens: int, known: 
     return seen
 
 
+def _is_streamed(reply: Reply) -> bool:
+    """Whether its tokens came one by one."""
+    return reply.error is None and len(reply.chunk_at_s) > 1 and reply.chunk_at_s[0] < reply.chunk_at_s[-1]
+
+
 def _gap(replies: list[Reply], from_s: float, to_s: float) -> tuple[float, float] | None:
     """Mean context and the pause between tokens while all of them were written; None when that was too short."""
     gaps, contexts = [], []
     for reply in replies:
         inside = [at_s for at_s in reply.chunk_at_s if from_s <= at_s <= to_s]
         if len(inside) >= 8:
-            tokens_an_event = (reply.output_tokens or len(reply.chunk_at_s)) / len(reply.chunk_at_s)
+            events = len(reply.chunk_at_s)
+            tokens_an_event = ((reply.output_tokens or events) - 1) / (events - 1)
             gaps.append((inside[-1] - inside[0]) / (len(inside) - 1) / tokens_an_event)
             before = sum(at_s < from_s for at_s in reply.chunk_at_s)
             contexts.append((reply.prompt_tokens or 0) + (before + len(inside) / 2) * tokens_an_event)
@@ -186,7 +213,7 @@ async def _adapter_fraction(asker: Asker, adapter: str) -> float | None:
     for repeat in range(_REPEATS):
         for name, found in pauses_s.items():
             _, reply = await asker.ask(asker.text(20), 48, name)
-            if repeat and reply.error is None and len(reply.chunk_at_s) > 8:
+            if repeat and _is_streamed(reply) and len(reply.chunk_at_s) > 8:
                 found.append((reply.chunk_at_s[-1] - reply.chunk_at_s[0]) / (len(reply.chunk_at_s) - 1))
     if not all(pauses_s.values()):
         return None

@@ -272,6 +272,8 @@ def _whatif(options: argparse.Namespace) -> int:
     others = [parse_case(text) for text in options.case]
     cases = [Case("", Change(), own.users), *([own] if own.name else []), *others]
     start, source = _start(options)
+    for case in cases:
+        _checked(start, case)
     answers = [_answer(start, case, own.users) for case in cases]
     sys.stdout.write(whatif_text(options.format, start, source, answers, _language(options)))
     return 0
@@ -301,15 +303,20 @@ def _start(options: argparse.Namespace) -> tuple[Start, str]:
     return beginning.start_at(options.start, told=told, workload=workload, slo=slo)
 
 
+def _checked(start: Start, case: Case) -> None:
+    """What cannot be is said before anything takes its time."""
+    from headcount.prediction.served import changed
+
+    try:
+        changed(start.served, case.change)
+    except HeadcountError as error:
+        raise type(error)(f"{case.name}: {error.message}", error.hint) from error
+
+
 def _answer(start: Start, case: Case, users: tuple[int, ...]) -> Answer:
     from headcount.prediction.showing import Answer
     from headcount.prediction.whatif import limit_of, predict
 
-    try:
-        limit = limit_of(start, case.change)
-        asked = case.users or users or (start.limit_users or limit.limit_users or 1,)
-        return Answer(case, tuple(predict(start, case.change, n) for n in asked), limit)
-    except HeadcountError as error:
-        if not case.name:
-            raise
-        raise type(error)(f"{case.name}: {error.message}", error.hint) from error
+    limit = limit_of(start, case.change)
+    asked = case.users or users or (start.limit_users or limit.limit_users or 1,)
+    return Answer(case, tuple(predict(start, case.change, n) for n in asked), limit)

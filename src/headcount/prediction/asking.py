@@ -25,10 +25,12 @@ from headcount.simulator.policy import Policy
 from headcount.virtual import clock
 from headcount.workload.calibration import PROBE
 
-__all__ = ["calibrate_server"]
+__all__ = ["LONGEST_S", "calibrate_server"]
 
-_PROBE_S, _CHECK_S = 34.0, 9.0
-"""Of the minute: asking alone and in bursts; each of the two levels."""
+LONGEST_S = 60.0
+"""A calibration takes no longer, as far as a server's pace can be foreseen."""
+_PROBE_SHARE, _CHECK_SHARE = 0.56, 0.15
+"""Of all the time: asking alone and in bursts; each of the two levels."""
 _CACHED = 0.6
 """A repeated prompt must be answered in less than this share of the first time's for a prefix cache to be believed."""
 _UNTOLD_CONTEXT_TOKENS = 4096
@@ -37,7 +39,12 @@ _Progress = Callable[[str], None]
 
 
 async def calibrate_server(
-    options: EngineOptions, api_key: str | None, told: Told | None = None, progress: _Progress = lambda _: None
+    options: EngineOptions,
+    api_key: str | None,
+    told: Told | None = None,
+    *,
+    longest_s: float = LONGEST_S,
+    progress: _Progress = lambda _: None,
 ) -> Calibration:
     """Ask the server, fit, and check; whether the result may be believed is for ``check_trust`` to say.
 
@@ -53,13 +60,17 @@ async def calibrate_server(
             facts.context_tokens or _UNTOLD_CONTEXT_TOKENS,
             facts.slots,
             adapter=facts.adapters[0] if facts.adapters else None,
-            longest_s=_PROBE_S,
+            longest_s=_PROBE_SHARE * longest_s,
             told=progress,
         )
         policy = policy_of(facts, slots=seen.slots, prefix_cache=seen.cached_share < _CACHED, hardware=hardware)
         found = fitted(seen.prefills, seen.decodes, policy, hardware)
         cost = replace(found.cost, adapter_fraction=seen.adapter_fraction or found.cost.adapter_fraction)
-        checks = await _checks(ready, cost, policy, found.request_s, progress) if found.is_trusted else ()
+        checks = (
+            await _checks(ready, cost, policy, found.request_s, _CHECK_SHARE * longest_s, progress)
+            if found.is_trusted
+            else ()
+        )
         template_tokens = await _template_tokens(ready)
         took_s = clock()() - began_s
     finally:
@@ -95,14 +106,16 @@ def _fit_facts(found: Fit, seen: Seen) -> dict[str, Any]:
     }
 
 
-async def _checks(ready: Ready, cost: Cost, policy: Policy, request_s: float, progress: _Progress) -> tuple[Check, ...]:
+async def _checks(
+    ready: Ready, cost: Cost, policy: Policy, request_s: float, longest_s: float, progress: _Progress
+) -> tuple[Check, ...]:
     """One level near half of what the server can take, one near it."""
     most = capacity(cost, policy)
     checks = []
     for requests in sorted({max(1, round(0.5 * most)), max(1, round(0.9 * most))}):
         progress(f"check: {requests} at once, not fitted")
         checks.append(
-            await check_level(ready.engine, cost, policy, request_s, requests, _CHECK_S, policy.context_tokens)
+            await check_level(ready.engine, cost, policy, request_s, requests, longest_s, policy.context_tokens)
         )
     return tuple(checks)
 

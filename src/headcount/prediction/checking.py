@@ -45,6 +45,10 @@ class Lived:
     output_tokens: int
 
 
+_PATIENCE = 1.4
+"""A level that takes so many times as long as was foreseen is ended."""
+
+
 def capacity(cost: Cost, policy: Policy, context_tokens: float = 250.0) -> int:
     """Answers at once that the server takes without getting unbearably slow: at most its slots, and 64."""
     most = min(policy.slots, _MOST_AT_ONCE)
@@ -64,7 +68,7 @@ async def check_level(
     step_s = cost.step_s(requests, requests, adapted=False) + cost.context_token_s * requests * 250.0
     answer_s = step_s * sum(_TOKENS) / 2 + requests * cost.token_s * 2.0 * sum(words) / 2 + request_s
     rounds = min(12, max(2, ceil(longest_s / answer_s)))
-    lived = await _live(engine, requests, rounds, answer_s, words)
+    lived = await _live(engine, requests, rounds, answer_s, words, _PATIENCE * longest_s)
     label = f"{requests} at once"
     if len(lived) < requests:
         return Check(
@@ -90,8 +94,11 @@ async def check_level(
     )
 
 
-async def _live(engine: Engine, requests: int, rounds: int, answer_s: float, words: tuple[int, int]) -> list[Lived]:
-    """Everybody asks ``rounds`` times, one question right after the other, begun apart from each other."""
+async def _live(
+    engine: Engine, requests: int, rounds: int, answer_s: float, words: tuple[int, int], longest_s: float
+) -> list[Lived]:
+    """Everybody asks ``rounds`` times, one question right after the other, begun apart from each other; nothing more
+    after ``longest_s``."""
     asker, now = Asker(engine), clock()
     began_s, lived = now(), []
 
@@ -99,6 +106,8 @@ async def _live(engine: Engine, requests: int, rounds: int, answer_s: float, wor
         rng = random.Random(f"check {requests} {number}")
         await asyncio.sleep(answer_s * number / requests)
         for _ in range(rounds):
+            if now() - began_s > longest_s:
+                return
             asked_at_s, reply = await asker.ask(asker.text(rng.randint(*words)), rng.randint(*_TOKENS))
             if reply.error is not None or not reply.chunk_at_s or not reply.prompt_tokens or not reply.output_tokens:
                 return

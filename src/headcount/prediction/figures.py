@@ -68,7 +68,11 @@ def figures_of(held: Held, server: Server, users: int, slo: tuple[Clause, ...], 
         holds=worst_share <= 1.0,
         worst_clause=worst_clause,
         worst_share=worst_share,
-        binds=_binds(held, {"bandwidth": bandwidth, "compute": compute, "overhead": overhead}),
+        binds=_binds(
+            held,
+            {"bandwidth": bandwidth, "compute": compute, "overhead": overhead},
+            late=worst_share > 1.0 and worst_clause.startswith(("ttft", "first_answer")),
+        ),
         bandwidth_fraction=bandwidth,
         compute_fraction=compute,
     )
@@ -124,11 +128,13 @@ def _time_shares(held: Held, cost: Cost, tokens_per_s: float) -> tuple[float, fl
     return reading / total, multiplying / total, rest / total
 
 
-def _binds(held: Held, spent: dict[str, float]) -> str:
+def _binds(held: Held, spent: dict[str, float], *, late: bool) -> str:
+    """What there was a queue for; without one, what the time went into. First tokens that are ``late`` without a queue
+    wait for prompts to be computed."""
     if held.overflows:
         return "context"
     if held.memory_short_fraction > _OFTEN or held.preemptions > _OFTEN * len(held.asked):
         return "kv-memory"
     if held.slots_full_fraction > _OFTEN:
         return "slots"
-    return max(spent, key=lambda name: spent[name])
+    return "compute" if late else max(spent, key=lambda name: spent[name])

@@ -16,7 +16,7 @@ from headcount.simulator.policy import Policy
 __all__ = ["check_trust", "drawn_columns", "fitted"]
 
 _DRAWS = 48
-_WORST_CHECK = 0.25
+_WORST_CHECK = 0.20
 """A held-out median or throughput that is further off refutes the calibration."""
 
 

@@ -24,8 +24,8 @@ from headcount.store import Run
 
 __all__ = ["calibrate_run", "told_of"]
 
-_FEWEST_ANSWERS = 59
-"""A level with fewer has no p95 to speak of and says nothing of a steady state."""
+_FEWEST_ANSWERS = 40
+"""A level with fewer says little of a steady state."""
 _MOST_REQUESTS = 1500
 """Of one level; more tell no more."""
 
@@ -112,15 +112,17 @@ def _policy(run: Run, verdict: Verdict, requests: dict[int, list[Request]], hard
 
 
 def _held_out(verdict: Verdict) -> list[LevelSummary]:
-    """A level near half of the limit and one near it, where other levels remain to fit."""
+    """A level near half of the limit and one near it, where two others remain to fit."""
+    users = sorted({level.users for level in verdict.levels})
     good = [level for level in verdict.levels if level.decision != "void" and level.n_requests >= _FEWEST_ANSWERS]
-    users = sorted({level.users for level in good})
-    if len(users) < 4:
-        return []
+    known = sorted({level.users for level in good} - {users[0]}) if users else []
     limit = verdict.limit_users or users[-1]
-    near = min(users[1:], key=lambda n: abs(n - limit))
-    half = min((n for n in users[1:] if n != near), key=lambda n: abs(n - limit / 2))
-    return [max((one for one in good if one.users == n), key=lambda one: one.n_requests) for n in sorted((half, near))]
+    chosen: list[int] = []
+    for wanted in (limit, limit / 2):
+        left = [n for n in known if n not in chosen]
+        if left and len(users) - len(chosen) > 2:
+            chosen.append(min(left, key=lambda n: abs(n - wanted)))
+    return [max((one for one in good if one.users == n), key=lambda one: one.n_requests) for n in sorted(chosen)]
 
 
 def _checks(calibration: Calibration, hardware: Hardware | None, held_out: Sequence[LevelSummary]) -> tuple[Check, ...]:

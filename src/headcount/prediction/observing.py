@@ -155,9 +155,9 @@ def _context(request: Request, at_s: float) -> float:
 
 
 def _tokens_a_chunk(request: Request) -> float:
-    if request.error is not None or not request.output_tokens or not request.chunk_at_s:
+    if request.error is not None or (request.output_tokens or 0) < 2 or len(request.chunk_at_s) < 2:
         return 1.0
-    return request.output_tokens / len(request.chunk_at_s)
+    return ((request.output_tokens or 0) - 1) / (len(request.chunk_at_s) - 1)
 
 
 def _computed_tokens(request: Request) -> int | None:
