@@ -98,6 +98,28 @@ def test_without_a_spread_nothing_is_claimed() -> None:
     assert (ratio.ratio, ratio.low_ratio, ratio.statement) == (1.0, None, "cannot-tell")
 
 
+def test_a_level_of_few_answers_hides_nothing_and_claims_nothing() -> None:
+    """A search begins with one answer of one person: it has no spread of its own, and the other levels decide."""
+    first, slower = drawn(1), drawn(2, slower=1.1)
+    alone = level(9, 1, n=9)
+    comparison = compare([alone, *first], [alone, *slower])
+
+    assert of(comparison, "e2e_p50_s", 1).low_ratio is None
+    assert comparison.statement == "worse"
+    assert compare([alone], [alone]).statement == "cannot-tell"
+
+
+def test_a_level_left_after_a_moment_is_not_held_against_one_that_was_held() -> None:
+    """Its window ended with the first answers, so its tokens per second are not those of a steady load; against another
+    search, which errs as much, it tells."""
+    held = [msgspec.structs.replace(one, turn_cycle_s=6.0, window_s=60.0) for one in drawn(1)]
+    left = [msgspec.structs.replace(one, window_s=5.0) for one in held]
+
+    assert compare(held, left).statement == "cannot-tell"
+    assert compare(left, left).statement == "no-difference"
+    assert compare(held, held).statement == "no-difference"
+
+
 def test_only_like_is_compared_with_like() -> None:
     """Other people, other conditions and voided levels have nothing in common."""
     assert compare([level(0, 8)], [level(0, 9)]).statement == "nothing-common"
