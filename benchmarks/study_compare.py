@@ -1,4 +1,4 @@
-"""How often does ``compare`` say what is true? Pairs of whole ``find`` runs on simulated servers, at the usual duration.
+"""How often does ``compare`` say what is true? Pairs of whole ``find`` runs on simulated servers, as long as usual.
 
     python benchmarks/study_compare.py [--servers 7] [--keep FOLDER]
 
