@@ -225,11 +225,14 @@ class Session:
         return msgspec.structs.replace(level, condition=self._condition, words=words, processes=self._fleet.processes)
 
     def _words(self, users: int, rate_per_s: float | None) -> str:
-        """What the level's words are called: those of the same visit to the same load under other conditions."""
+        """What the level's words are called: those of the same visit to as many people, or to the level in the same
+        place, under other conditions."""
         if not self._condition:
             return ""
         visits = sum(summary.users == users for summary in self._summaries)
-        load = f"{users} people" if rate_per_s is None else f"{rate_per_s:g} a second"
+        fixed = sorted(set(self._limits.levels))
+        load = f"{users} people" if users not in fixed else f"level {fixed.index(users) + 1}"
+        load = load if rate_per_s is None else f"{rate_per_s:g} a second"
         return f"{load}, visit {visits + 1}" + (f"|{self._condition}" if self._shares_server else "")
 
     async def _hold(self, plan: Plan) -> LevelSummary:
