@@ -18,6 +18,7 @@ from headcount.analysis.damage import damage_caution
 from headcount.analysis.figures import imported_caution, judge_figures
 from headcount.analysis.findings import PARTS, find
 from headcount.analysis.findings.evidence import Evidence
+from headcount.analysis.paired import answers_by_words
 from headcount.analysis.rehearsal import next_check, without_checks
 from headcount.analysis.search import next_level
 from headcount.analysis.summary import summarize
@@ -230,6 +231,7 @@ def _review_conditions(run: Run, scenario: Scenario, condition: str | None) -> V
         engine=run.facts.engine,
         comfort=scenario.comfort,
         parts=_parts(run, scenario, levels, slo_under),
+        spoken=answers_by_words(run.requests(), run.levels(), levels),
         power_limits_w={one.name: one.power_limit_w for one in scenario.condition if one.power_limit_w is not None},
         loss_allowed_fraction=scenario.power.loss_allowed_fraction,
     )

@@ -10,6 +10,7 @@ from headcount.analysis.findings.evidence import (
     Evidence,
     Finding,
     clearly_more,
+    little,
     pooled,
     range_of,
     said,
@@ -35,13 +36,7 @@ def find(evidence: Evidence) -> Finding:
     step = _step(evidence, mixed)
     if step is not None:
         before, after, ratio = step
-        held = _slots(evidence.engine)
-        why = f"more adapters than the {held} the server holds at once" if held else "it looks as if it must swap them"
-        return Finding(
-            f"With {after} instead of {before} {_wait(ratio)} {times(ratio)} as long (95 % {range_of(ratio)}): {why}.",
-            tuple(lines),
-            _advice(evidence.engine),
-        )
+        return Finding(_step_sentence(before, after, ratio, evidence), tuple(lines), _advice(evidence.engine))
     return Finding(_price(evidence, base, mixed), tuple(lines))
 
 
@@ -64,6 +59,8 @@ def _price(evidence: Evidence, base: str, mixed: list[str]) -> str:
     waits = pooled(ratios[last], "e2e_p50_s")
     if waits is not None and waits.statement in ("no-difference", "better"):
         return f"Adapters cost nothing that could be seen: up to {last} answers take {times(waits)} as long."
+    if waits is not None and little(waits):
+        return f"Adapters cost little: up to {last} answers take {times(waits)} as long (95 % {range_of(waits)})."
     return f"What was measured cannot tell what adapters cost, up to {last}."
 
 
@@ -78,6 +75,14 @@ def _step(evidence: Evidence, mixed: list[str]) -> tuple[str, str, Ratio] | None
             if ratio is not None and clearly_more(ratio, len(pairs) * len(FELT), THRASH_FACTOR):
                 steps.append((before, after, ratio))
     return max(steps, key=lambda one: one[2].ratio, default=None)
+
+
+def _step_sentence(before: str, after: str, ratio: Ratio, evidence: Evidence) -> str:
+    wait = f"With {after} instead of {before.split()[0]} {_wait(ratio)} {times(ratio)} as long (95 % {range_of(ratio)})"
+    slots = _slots(evidence)
+    if slots is None:
+        return f"{wait}: the server seems to swap them."
+    return f"{wait}: the server holds no more than {slots} at once and swaps them."
 
 
 def _wait(ratio: Ratio) -> str:
@@ -102,13 +107,16 @@ def _by_adapter(evidence: Evidence, conditions: list[str]) -> list[str]:
     return lines
 
 
-def _slots(engine: EngineFacts) -> int | None:
-    """How many adapters the server holds at once, where it tells."""
-    for name in ("max_loras", "max_lora", "max_loras_per_batch", "adapter_slots"):
-        value = engine.details.get(name)
+def _slots(evidence: Evidence) -> int | None:
+    """How many adapters the server holds at once: by its settings, else by how many ran at once at most where more
+    were asked for; None where it tells neither."""
+    for name in ("max_loras", "max_lora", "max_loras_per_batch"):
+        value = evidence.engine.details.get(name)
         if isinstance(value, int | float | str) and str(value).isdigit():
             return int(value)
-    return None
+    most = [level.adapters_in_use_max for level in evidence.under(evidence.names[-1]) if level.adapters_in_use_max]
+    asked = sum(1 for name in evidence.parts if name)
+    return int(max(most)) if most and max(most) < asked else None
 
 
 def _advice(engine: EngineFacts) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ from headcount.analysis.findings.evidence import (
     Evidence,
     Finding,
     clearly_more,
+    little,
     pooled,
     range_of,
     said,
@@ -38,6 +39,6 @@ def find(evidence: Evidence) -> Finding:
             ("plan for the hour in which they come together, not for the average one",),
         )
     known = [ratio for ratio in felt.values() if ratio is not None]
-    if known and all(ratio.statement in ("no-difference", "better") or ratio.ratio < 1.0 for ratio in known):
+    if known and all(map(little, known)):
         return Finding("It makes no difference that could be seen how these people come.", tuple(lines))
     return Finding("What was measured cannot tell whether it matters how these people come.", tuple(lines))

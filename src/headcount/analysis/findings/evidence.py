@@ -11,6 +11,7 @@ import msgspec
 from headcount.analysis.comfort import BANDS, band
 from headcount.analysis.compare import COMPARED, Comparison, Measure, Ratio, compare
 from headcount.analysis.conclusions import ConditionResult, LevelSummary
+from headcount.analysis.paired import Question, Said, with_pairs
 from headcount.records import EngineFacts
 from headcount.slo import Comfort
 
@@ -21,6 +22,7 @@ __all__ = [
     "clearly_more",
     "factor",
     "feels_good_up_to",
+    "little",
     "pooled",
     "range_of",
     "said",
@@ -30,6 +32,10 @@ __all__ = [
 MEASURES: dict[str, Measure] = {measure.name: measure for measure in COMPARED}
 MATERIAL_FACTOR = 1.1
 """A ratio nearer to 1 is not worth a sentence, however sure it is."""
+
+
+NOTICED_FACTOR = 1.25
+"""Waits that grow by less go unnoticed."""
 
 
 class Finding(msgspec.Struct, frozen=True):
@@ -52,6 +58,8 @@ class Evidence(msgspec.Struct, frozen=True):
     comfort: Comfort = Comfort()
     parts: Mapping[str, tuple[LevelSummary, ...]] = {}
     """The same levels with the requests of one adapter, persona … alone, by its name."""
+    spoken: Mapping[str, Mapping[Question, Said]] = {}
+    """The answers of each condition, by what was asked."""
 
     power_limits_w: Mapping[str, float] = {}
     """By condition; those without one are left out."""
@@ -73,8 +81,18 @@ class Evidence(msgspec.Struct, frozen=True):
         ]
 
     def compared(self, first: str, second: str, measures: Sequence[Measure] = ()) -> Comparison:
-        """The second condition over the first, where both held as many people."""
-        return compare(self.under(first), self.under(second), measures=measures)
+        """The second condition over the first, where both held as many people; typical answers in pairs."""
+        return self.paired(compare(self.under(first), self.under(second), measures=measures), first, second)
+
+    def paired(self, comparison: Comparison, first: str, second: str, users: int | None = None) -> Comparison:
+        """A comparison of two conditions with its typical answers in pairs, where there are enough of them. ``users``:
+        as which number of people its levels stand in it, where that is not their own."""
+        if first not in self.spoken or second not in self.spoken:
+            return comparison
+        levels = {level.index: level for level in self.levels}
+        if users is not None:
+            levels = {index: msgspec.structs.replace(level, users=users) for index, level in levels.items()}
+        return with_pairs(comparison, self.spoken[first], self.spoken[second], levels)
 
 
 def pooled(comparison: Comparison, measure: str) -> Ratio | None:
@@ -90,6 +108,11 @@ def clearly_more(ratio: Ratio | None, among: int = 1, factor: float = MATERIAL_F
     error = math.log(ratio.high_ratio / ratio.low_ratio) / (2.0 * 1.96)
     wide = NormalDist().inv_cdf(1.0 - 0.025 / among)
     return ratio.ratio > factor and math.log(ratio.ratio) - wide * error > 0.0
+
+
+def little(ratio: Ratio | None) -> bool:
+    """Whether a ratio is surely not much above 1: nobody would notice."""
+    return ratio is not None and ratio.high_ratio is not None and ratio.high_ratio < NOTICED_FACTOR
 
 
 def factor(ratio: float) -> str:

@@ -11,6 +11,7 @@ from headcount.analysis.findings.evidence import (
     Evidence,
     Finding,
     clearly_more,
+    little,
     pooled,
     range_of,
     said,
@@ -50,9 +51,10 @@ def _short_ones(evidence: Evidence, alone: str, beside: str) -> Comparison:
     def same_place(levels: list[LevelSummary]) -> list[LevelSummary]:
         return [msgspec.structs.replace(level, users=1) for level in levels]
 
-    return compare(
+    comparison = compare(
         same_place(evidence.under(alone, SHORT)), same_place(evidence.under(beside, SHORT)), measures=MEASURED
     )
+    return evidence.paired(comparison, alone, beside, users=1)
 
 
 def _pause_lines(evidence: Evidence, alone: str, beside: str) -> list[str]:
@@ -78,6 +80,6 @@ def _sentence(pauses: Ratio | None, first_tokens: Ratio | None, *, stalls: bool,
     known = [one for one in (pauses, first_tokens) if one is not None]
     if not known:
         return "Too few short answers were measured to see what pasted documents do to them."
-    if all(one.statement == "no-difference" or one.ratio < 1.0 for one in known):
+    if all(map(little, known)):
         return "Pasted documents do nothing to short answers that could be seen."
     return "What was measured cannot tell whether pasted documents disturb short answers."
