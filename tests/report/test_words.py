@@ -31,6 +31,7 @@ def texts_of_reports() -> Iterator[str]:
     for path in (
         *(SOURCE / "report").rglob("*.py"),
         SOURCE / "growth" / "showing.py",
+        SOURCE / "deployment" / "telling.py",
         SOURCE / "check.py",
         SOURCE / "preview.py",
     ):
@@ -49,8 +50,9 @@ def texts_of_reports() -> Iterator[str]:
 
 
 def texts_of_analysis() -> Iterator[str]:
-    """Every sentence of the judging half: all its strings of several words that are no docstrings."""
-    for path in (SOURCE / "analysis").rglob("*.py"):
+    """Every sentence of the judging half and of plans: all their strings of several words that are no docstrings."""
+    plans = [SOURCE / "deployment" / f"{name}.py" for name in ("capacity", "power", "proof", "statements")]
+    for path in (*(SOURCE / "analysis").rglob("*.py"), *plans):
         tree = ast.parse(path.read_text())
         silent = {id(part) for node in ast.walk(tree) for part in unspoken(node)}
         for node in ast.walk(tree):

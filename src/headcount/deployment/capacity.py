@@ -103,8 +103,10 @@ def latency_figure(name: str, level: LevelSummary, *, whole: bool) -> str:
     """The figure by which a level was judged."""
     if whole or level.ttft_s.p95 is None:
         return figure(name, level, f"p50 {level.e2e_s.p50 or 0.0:.1f} s")
-    speed = "" if level.user_tokens_per_s is None else f", {level.user_tokens_per_s:.0f} tokens/s each"
-    return figure(name, level, f"TTFT p95 {level.ttft_s.p95:.2f} s{speed}")
+    if level.user_tokens_per_s is None:
+        return figure(name, level, f"TTFT p95 {level.ttft_s.p95:.2f} s")
+    speed = level.user_tokens_per_s
+    return figure(name, level, f"TTFT p95 {level.ttft_s.p95:.2f} s, {speed:.0f} tokens/s each")
 
 
 def _users(level: LevelSummary) -> int:

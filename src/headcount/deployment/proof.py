@@ -142,7 +142,7 @@ def judged(
         own = [request for request in held.requests if request.persona == word(part.name)]
         if not is_overflow:
             findings.append(_comfort(part, own, held, comfort[part.name], advice.demand.comfort))
-        findings += [_cap(place, held, is_overflow=is_overflow) for place in places if place.name == part.name]
+        findings += [_cap(place, held, own if is_overflow else None) for place in places if place.name == part.name]
         if is_overflow:
             findings.append(_overflow(part, own, held))
     if not is_overflow:
@@ -155,7 +155,7 @@ def judged(
 
 def _comfort(part: Part, own: Sequence[Request], held: Held, comfort: Comfort, wanted: str) -> Finding:
     """What these people felt, and whether any of them was refused."""
-    slo = parse_slo(["errors <= 1 %"])
+    slo = parse_slo(())
     table = RequestTable(slo)
     for request in own:
         table.add(request)
@@ -198,17 +198,20 @@ def _held_back(places: Sequence[Place], held: Held) -> list[Finding]:
     return [Finding("overhead", "", said, holds=False)]
 
 
-def _cap(place: Place, held: Held, *, is_overflow: bool) -> Finding:
-    """The server's own count of requests against its cap."""
+def _cap(place: Place, held: Held, overflowing: Sequence[Request] | None) -> Finding:
+    """The server's own count of requests against its cap. ``overflowing``: what was asked of it when it had to be
+    reached; None when it need not be. Somebody refused shows that it was, though no look came at that instant."""
     seen, people = held.inside.get(place.label), held.level.users
     if seen is None or not seen.looks:
         said = f"{place.name}: its server at {place.url} tells no requests in flight, so its cap was not seen to hold."
         return Finding("cap", place.name, said, holds=False)
-    said = f"With {people} people at most {seen.peak:.0f} requests were at {place.name}, cap {place.cap_requests}."
-    if is_overflow and seen.peak < place.cap_requests:
-        said += " The cap was not reached, so it was not shown to hold."
+    cap = place.cap_requests
+    refused = overflowing is not None and any(request.error in CLEAN for request in overflowing)
+    if overflowing is not None and seen.peak < cap and not refused:
+        said = f"With {people} people {seen.peak:.0f} requests were at {place.name}: its cap of {cap} was not reached."
         return Finding("cap", place.name, said, holds=False)
-    return Finding("cap", place.name, said, holds=seen.peak <= place.cap_requests)
+    said = f"With {people} people at most {seen.peak:.0f} requests were at {place.name}, cap {cap}."
+    return Finding("cap", place.name, said, holds=seen.peak <= cap)
 
 
 def _overflow(part: Part, own: Sequence[Request], held: Held) -> Finding:

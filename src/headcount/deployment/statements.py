@@ -139,7 +139,6 @@ def _growth(part: Part, advice: Advice, option: Option | None) -> Iterator[State
         yield Statement("growth", part.name, said, (_shown(part),))
     if option is not None:
         twice = 2 * (part.capacity.users or 0)
-        interval = f"{option.low_users} to {option.high_users}"
         if option.low_users > twice:
             better = "they are the better buy"
         elif option.high_users < twice:
@@ -148,7 +147,8 @@ def _growth(part: Part, advice: Advice, option: Option | None) -> Iterator[State
             better = "neither is clearly better, and two servers survive the loss of one"
         said = (
             f"{option.gpus} GPUs that compute together (tensor parallelism) would carry {option.users} people as well "
-            f"as now (simulated, 90 % interval {interval}), two servers {twice}: {better}."
+            f"as now (simulated, 90 % interval {option.low_users} to {option.high_users}), "
+            f"two servers {twice}: {better}."
         )
         yield Statement("growth", part.name, said, (_shown(part),))
 
@@ -170,9 +170,12 @@ def _check(part: Part, simulated: Rehearsed | None, rehearsal: Rehearsal) -> Sta
         said = f"Not checked by simulation: {rehearsal.unchecked[part.name]}."
         return Statement("check", part.name, said)
     answer, first = simulated.prediction.e2e_p50_s, simulated.prediction.ttft_p95_s
-    waits = "no answer ends" if answer is None else f"{answer.value:.1f} s ({answer.low:.1f} to {answer.high:.1f})"
-    starts = "" if first is None else f", TTFT p95 {first.value:.2f} s"
-    said = f"Simulated: {simulated.users} people on one server feel {simulated.feels}; an answer takes {waits}{starts}."
+    said = f"Simulated: {simulated.users} people on one server feel {simulated.feels}."
+    if answer is not None and first is not None:
+        said = (
+            f"Simulated: {simulated.users} people on one server feel {simulated.feels}; an answer takes "
+            f"{answer.value:.1f} s ({answer.low:.1f} to {answer.high:.1f}), its first token {first.value:.2f} s (p95)."
+        )
     shown: tuple[str, ...] = ()
     if simulated.error_fraction is not None:
         off = f"simulated {simulated.error_fraction:+.0%} against measured"
