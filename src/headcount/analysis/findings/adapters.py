@@ -53,14 +53,14 @@ def _price(evidence: Evidence, base: str, mixed: list[str]) -> str:
     if dear:
         name, ratio = max(dear, key=lambda one: one[1].ratio)
         return (
-            f"Adapters have their price: with {name} {_wait(ratio)} {times(ratio)} as long as with {base} "
+            f"Adapters have their price: with {name} {_wait(ratio)} {times(ratio)} times as long as with {base} "
             f"(95 % {range_of(ratio)}); no step was seen up to {last}."
         )
     waits = pooled(ratios[last], "e2e_p50_s")
     if waits is not None and waits.statement in ("no-difference", "better"):
-        return f"Adapters cost nothing that could be seen: up to {last} answers take {times(waits)} as long."
+        return f"Adapters cost nothing that could be seen: up to {last} answers take {times(waits)} times as long."
     if waits is not None and little(waits):
-        return f"Adapters cost little: up to {last} answers take {times(waits)} as long (95 % {range_of(waits)})."
+        return f"Adapters cost little: up to {last} answers take {times(waits)} times as long (95 % {range_of(waits)})."
     return f"What was measured cannot tell what adapters cost, up to {last}."
 
 
@@ -78,11 +78,16 @@ def _step(evidence: Evidence, mixed: list[str]) -> tuple[str, str, Ratio] | None
 
 
 def _step_sentence(before: str, after: str, ratio: Ratio, evidence: Evidence) -> str:
-    wait = f"With {after} instead of {before.split()[0]} {_wait(ratio)} {times(ratio)} as long (95 % {range_of(ratio)})"
-    slots = _slots(evidence)
+    slots, fewer = _slots(evidence), before.split()[0]
     if slots is None:
-        return f"{wait}: the server seems to swap them."
-    return f"{wait}: the server holds no more than {slots} at once and swaps them."
+        return (
+            f"With {after} instead of {fewer} {_wait(ratio)} {times(ratio)} times as long (95 % {range_of(ratio)}): "
+            "the server seems to swap them."
+        )
+    return (
+        f"With {after} instead of {fewer} {_wait(ratio)} {times(ratio)} times as long (95 % {range_of(ratio)}): "
+        f"the server holds no more than {slots} at once and swaps them."
+    )
 
 
 def _wait(ratio: Ratio) -> str:

@@ -34,7 +34,7 @@ def find(evidence: Evidence) -> Finding:
         name, ratio = max(dear, key=lambda one: one[1].ratio)
         said_of = "the slowest first tokens take" if ratio.measure == "ttft_p95_s" else "answers take"
         return Finding(
-            f"As many people, but {name}: {said_of} {times(ratio)} as long (95 % {range_of(ratio)}).",
+            f"As many people, but {name}: {said_of} {times(ratio)} times as long (95 % {range_of(ratio)}).",
             tuple(lines),
             ("plan for the hour in which they come together, not for the average one",),
         )

@@ -121,15 +121,15 @@ def factor(ratio: float) -> str:
 
 
 def times(ratio: Ratio) -> str:
-    """``3.05 times``, as it stands in a sentence."""
-    return f"{factor(ratio.ratio)} times"
+    """``3.05``, as it stands in a sentence."""
+    return factor(ratio.ratio)
 
 
 def range_of(ratio: Ratio) -> str:
-    """``2.98 to 3.12``; what is said where no interval is known."""
+    """``2.98–3.12``; a dash where no interval is known."""
     if ratio.low_ratio is None or ratio.high_ratio is None:
-        return "interval not known"
-    return f"{factor(ratio.low_ratio)} to {factor(ratio.high_ratio)}"
+        return "–"
+    return f"{factor(ratio.low_ratio)}–{factor(ratio.high_ratio)}"
 
 
 _FIGURES = {

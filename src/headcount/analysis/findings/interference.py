@@ -69,12 +69,12 @@ def _pause_lines(evidence: Evidence, alone: str, beside: str) -> list[str]:
 def _sentence(pauses: Ratio | None, first_tokens: Ratio | None, *, stalls: bool, waits: bool) -> str:
     if stalls and pauses is not None:
         return (
-            f"Pasted documents make short answers stall: the longest pauses take {times(pauses)} as long as "
+            f"Pasted documents make short answers stall: the longest pauses take {times(pauses)} times as long as "
             f"without them (95 % {range_of(pauses)})."
         )
     if waits and first_tokens is not None:
         return (
-            f"Pasted documents make short questions wait: the slowest first tokens take {times(first_tokens)} as "
+            f"Pasted documents make short questions wait: the slowest first tokens take {times(first_tokens)} times as "
             f"long as without them (95 % {range_of(first_tokens)})."
         )
     known = [one for one in (pauses, first_tokens) if one is not None]

@@ -32,5 +32,7 @@ def find(evidence: Evidence) -> Finding:
 def _line(evidence: Evidence, name: str, users: int) -> str:
     level = max((one for one in evidence.under(name) if one.users == users), key=lambda one: one.e2e_s.p50 or 0.0)
     ends, begins = level.e2e_s.p50 or 0.0, level.ttft_s.p95
-    begun = f"first token within {begins:.2f} s, " if begins is not None else ""
-    return f"{name} at {users} people: {begun}whole after {ends:.1f} s ({band(level, evidence.comfort)})"
+    feels = band(level, evidence.comfort)
+    if begins is None:
+        return f"{name} at {users} people: whole after {ends:.1f} s ({feels})"
+    return f"{name} at {users} people: first token within {begins:.2f} s, whole after {ends:.1f} s ({feels})"

@@ -32,20 +32,22 @@ def find(evidence: Evidence) -> Finding:
 
 def _sentence(waits: Ratio, comparison: Comparison, first: str, second: str) -> str:
     if waits.statement == "no-difference":
-        return f"No difference seen: answers of {second} take {times(waits)} as long as those of {first}."
+        return f"No difference seen: answers of {second} take {times(waits)} times as long as those of {first}."
     if waits.statement == "cannot-tell":
         return f"What was measured cannot tell {first} and {second} apart."
     ratios = [one for one in comparison.levels if one.measure == "e2e_p50_s"]
     same = same_at_every_level(ratios)
-    said_of = f"Answers of {second} take {times(waits)} as long as those of {first} (95 % {range_of(waits)})"
     if same is None or len(ratios) < 2:
-        return f"{said_of}."
+        return f"Answers of {second} take {times(waits)} times as long as those of {first} (95 % {range_of(waits)})."
     if same:
-        return f"{said_of}, about the same at every number of people."
+        return (
+            f"Answers of {second} take {times(waits)} times as long as those of {first} (95 % {range_of(waits)}), "
+            "about the same at every number of people."
+        )
     least, most = min(ratios, key=lambda one: one.ratio), max(ratios, key=lambda one: one.ratio)
     return (
-        f"Answers of {second} take {times(least)} as long as those of {first} at {least.users} people, "
-        f"{times(most)} at {most.users}: it depends on how many people there are."
+        f"Answers of {second} take {times(least)} times as long as those of {first} at {least.users} people, "
+        f"{times(most)} times at {most.users}: it depends on how many people there are."
     )
 
 
@@ -68,9 +70,11 @@ def same_at_every_level(ratios: Sequence[Ratio]) -> bool | None:
 def _level_line(comparison: Comparison, users: int) -> str:
     here = {one.measure: one for one in comparison.levels if one.users == users}
     waits, tokens = here.get("e2e_p50_s"), here.get("output_tokens_per_s")
-    parts = []
-    if waits is not None:
-        parts.append(f"answers take {times(waits)} as long ({range_of(waits)})")
-    if tokens is not None:
-        parts.append(f"{times(tokens)} the tokens per second")
-    return f"at {users} people: {', '.join(parts)}"
+    if waits is None:
+        return f"at {users} people: nothing in common"
+    if tokens is None:
+        return f"at {users} people answers take {times(waits)} times as long ({range_of(waits)})"
+    return (
+        f"at {users} people answers take {times(waits)} times as long ({range_of(waits)}), with {times(tokens)} times "
+        "the tokens per second"
+    )
