@@ -96,7 +96,8 @@ def capacity_of(measured: Measured, wanted: str) -> Capacity:
 
 def figure(name: str, level: LevelSummary, what: str) -> str:
     """Where a number comes from: the run, the level, what it showed."""
-    return f"{name}: level {level.users}, {what}"
+    where = f"{name}: level {level.users}"
+    return f"{where}, {what}"
 
 
 def latency_figure(name: str, level: LevelSummary, *, whole: bool) -> str:

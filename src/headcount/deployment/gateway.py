@@ -109,7 +109,7 @@ async def places_alive(places: Sequence[Place], keys: Mapping[str, str]) -> None
             response = await client.get("/v1/models")
         except ServerError as error:
             raise ServerError(
-                f"{place.name}: its server at {place.url} does not answer ({error.message})",
+                f"{place.name}: its server at {place.url} does not answer ({error.message.removeprefix(f'{place.url}: ')})",
                 "start it (launch.sh has the line), or say where it is: --server MODEL=URL",
             ) from error
         finally:

@@ -67,7 +67,8 @@ def _carries(part: Part, runs: Sequence[Measured]) -> Iterator[Statement]:
     shown = [_shown(part)]
     level, recommended = _level(part), runs[0].verdict.recommended_users
     if recommended is not None and recommended < level.users:
-        shown.append(f"{part.name}: limit {runs[0].verdict.limit_users}, {recommended} recommended")
+        where, what = f"{part.name}: limit {runs[0].verdict.limit_users}", f"{recommended} recommended"
+        shown.append(f"{where}, {what}")
     missed = part.capacity.missed
     if missed is not None:
         shown.append(latency_figure(part.name, missed, whole=missed.ttft_s.n == 0))
@@ -159,7 +160,8 @@ def _flags(part: Part, runs: Sequence[Measured]) -> Iterator[Statement]:
         if verdict.cause in ("", "not-seen", "client"):
             continue
         fails = verdict.fails_at_users
-        shown = (f"{part.name}: fails at {fails}, {verdict.cause}",) if fails is not None else ()
+        where = f"{part.name}: fails at {fails}"
+        shown = (f"{where}, {verdict.cause}",) if fails is not None else ()
         for text in (verdict.cause_sentence, *verdict.advice):
             if text:
                 yield Statement("flags", part.name, text, shown)

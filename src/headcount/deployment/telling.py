@@ -96,7 +96,13 @@ def _by_model(told: Told) -> list[tuple[str, list[Statement]]]:
 
 
 def _figures(one: Statement, _: Words) -> str:
-    return f" [{'; '.join(_(figure) for figure in one.figures)}]" if one.figures else ""
+    return f" [{'; '.join(_figure(text, _) for text in one.figures)}]" if one.figures else ""
+
+
+def _figure(text: str, _: Words) -> str:
+    """What stands before the first comma says where, what stands behind it says what was seen there."""
+    where, comma, what = text.partition(", ")
+    return f"{_(where)}{comma}{_(what)}"
 
 
 def _terminal(told: Told) -> str:
