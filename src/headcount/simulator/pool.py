@@ -71,11 +71,11 @@ class Pool:
             node = node.parent
         return blocks
 
-    def lock(self, node: Node) -> None:
-        """Somebody runs on ``node``: it and all before it stay."""
+    def lock(self, node: Node, behind: Node | None = None) -> None:
+        """Somebody runs on ``node``: it and all before it stay; those up to ``behind`` do so already."""
         self._idle.pop(node, None)
         above: Node | None = node
-        while above is not None:
+        while above is not None and above is not behind:
             if not above.locks:
                 self.locked += above.blocks
             above.locks += 1
@@ -120,9 +120,7 @@ class Pool:
                 self.held -= known.end // block - start // block
             node, start = known, known.end
         if node is not None and node is not first:
-            self.lock(node)
-            if first is not None:
-                self.unlock(first)
+            self.lock(node, behind=first)
         return node
 
     def make_room(self) -> None:
