@@ -108,8 +108,9 @@ async def places_alive(places: Sequence[Place], keys: Mapping[str, str]) -> None
         try:
             response = await client.get("/v1/models")
         except ServerError as error:
+            why = error.message.removeprefix(f"{place.url}: ")
             raise ServerError(
-                f"{place.name}: its server at {place.url} does not answer ({error.message.removeprefix(f'{place.url}: ')})",
+                f"{place.name}: its server at {place.url} does not answer ({why})",
                 "start it (launch.sh has the line), or say where it is: --server MODEL=URL",
             ) from error
         finally:

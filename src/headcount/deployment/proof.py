@@ -34,6 +34,8 @@ CLEAN = frozenset({"http_429", "http_503"})
 """How a full gateway may refuse."""
 HELD_FRACTION = 0.2
 """Of the requests in flight; when so many are neither written nor waiting at a server, the gateway holds them."""
+MOST_CHARS = 160
+"""Of what a gateway says of a refusal."""
 _LATE = frozenset({"client-lag", "send-delay", "client-cpu"})
 
 
@@ -165,7 +167,7 @@ def _comfort(part: Part, own: Sequence[Request], held: Held, comfort: Comfort, w
         kinds = ", ".join(f"{n} x {kind}" for kind, n in sorted(summary.error_kinds.items()))
         said = (
             f"With {people} people {summary.n_errors} of {summary.n_requests} requests to {part.name} failed "
-            f"({kinds}): {summary.first_error or 'no reason given'}"
+            f"({kinds}): {(summary.first_error or 'no reason given')[:MOST_CHARS]}"
         )
         return Finding("comfort", part.name, said, holds=False)
     feels = band(summary, comfort)
@@ -208,9 +210,9 @@ def _cap(place: Place, held: Held, overflowing: Sequence[Request] | None) -> Fin
     cap = place.cap_requests
     refused = overflowing is not None and any(request.error in CLEAN for request in overflowing)
     if overflowing is not None and seen.peak < cap and not refused:
-        said = f"With {people} people {seen.peak:.0f} requests were at {place.name}: its cap of {cap} was not reached."
+        said = f"With {people} people {place.name} had {seen.peak:.0f} requests in flight: its cap of {cap} was not reached."
         return Finding("cap", place.name, said, holds=False)
-    said = f"With {people} people at most {seen.peak:.0f} requests were at {place.name}, cap {cap}."
+    said = f"With {people} people {place.name} had at most {seen.peak:.0f} requests in flight, cap {cap}."
     return Finding("cap", place.name, said, holds=seen.peak <= cap)
 
 
