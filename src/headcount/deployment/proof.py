@@ -210,7 +210,8 @@ def _cap(place: Place, held: Held, overflowing: Sequence[Request] | None) -> Fin
     cap = place.cap_requests
     refused = overflowing is not None and any(request.error in CLEAN for request in overflowing)
     if overflowing is not None and seen.peak < cap and not refused:
-        said = f"With {people} people {place.name} had {seen.peak:.0f} requests in flight: its cap of {cap} was not reached."
+        had = f"{seen.peak:.0f}"
+        said = f"With {people} people {place.name} had {had} requests in flight: its cap of {cap} was not reached."
         return Finding("cap", place.name, said, holds=False)
     said = f"With {people} people {place.name} had at most {seen.peak:.0f} requests in flight, cap {cap}."
     return Finding("cap", place.name, said, holds=seen.peak <= cap)
