@@ -34,6 +34,53 @@ def test_every_gpu_is_complete_and_plausible(name: str) -> None:
     assert 30 <= gpu.power_w <= 1200
 
 
+GPUS = """
+    RTX 3060, RTX 3060 Ti, RTX 3070, RTX 3070 Ti, RTX 3080, RTX 3080 Ti, RTX 3090, RTX 3090 Ti,
+    RTX 4060, RTX 4060 Ti 16GB, RTX 4070, RTX 4070 Super, RTX 4070 Ti, RTX 4070 Ti Super, RTX 4080, RTX 4080 Super,
+    RTX 4090, RTX 5060, RTX 5060 Ti 16GB, RTX 5070, RTX 5070 Ti, RTX 5080, RTX 5090, RTX PRO 6000,
+    A10, L4, L40S, A100, A100 40GB, H100, H200, B200, MI300X, DGX Spark,
+    Apple M2 Ultra, Apple M3 Max, Apple M3 Ultra, Apple M4, Apple M4 Pro, Apple M4 Max
+"""
+MODELS = """
+    Qwen3-0.6B, Qwen3-1.7B, Qwen3-4B, Qwen3-8B, Qwen3-14B, Qwen3-32B, Qwen3-30B-A3B, Qwen3-235B-A22B,
+    Llama-3.1-8B, Llama-3.1-70B, Llama-3.2-1B, Llama-3.2-3B, Llama-3.3-70B,
+    Gemma-3-1B, Gemma-3-4B, Gemma-3-12B, Gemma-3-27B, Mistral-7B, Mistral-Nemo-12B, Mistral-Small-24B,
+    gpt-oss-20b, gpt-oss-120b, SmolLM2-135M, SmolLM2-360M, SmolLM2-1.7B
+"""
+QUANTIZATIONS = "fp16, bf16, fp8, int8, awq, gptq, nvfp4, mxfp4, q8_0, q6_k, q5_k_m, q4_k_m, q4_0, iq4_xs, q3_k_m, q2_k"
+
+
+def listed(names: str) -> list[str]:
+    """The names of a list."""
+    return [" ".join(name.split()) for name in names.split(",")]
+
+
+def test_what_people_have_is_in_the_catalogue() -> None:
+    """Every card, model and quantization that was promised is found by its name, and has a source."""
+    assert [find_gpu(name).name for name in listed(GPUS)] == listed(GPUS)
+    assert [find_model(name)[0].name for name in listed(MODELS)] == listed(MODELS)
+    assert len({find_quantization(name).name for name in listed(QUANTIZATIONS)}) == len(listed(QUANTIZATIONS)) - 1
+    for table in ("gpu", "model", "quantization"):
+        assert [name for name, entry in CATALOGUE[table].items() if not entry.get("source")] == []
+
+
+@pytest.mark.parametrize(
+    ("written", "model", "quantization"),
+    [
+        ("Qwen/Qwen3-8B-AWQ", "Qwen3-8B", "awq"),
+        ("Qwen/Qwen3-30B-A3B-Instruct-2507-FP8", "Qwen3-30B-A3B", "fp8"),
+        ("meta-llama/Llama-3.1-8B-Instruct", "Llama-3.1-8B", "fp16"),
+        ("google/gemma-3-27b-it-q4_k_m", "Gemma-3-27B", "q4_k_m"),
+        ("openai/gpt-oss-120b", "gpt-oss-120b", "mxfp4"),
+    ],
+)
+def test_names_as_people_write_them(written: str, model: str, quantization: str) -> None:
+    """With the owner before and the quantization behind."""
+    found, kind = find_model(written)
+
+    assert (found.name, kind.name) == (model, quantization)
+
+
 @pytest.mark.parametrize("name", CATALOGUE["quantization"])
 def test_every_quantization_is_complete(name: str) -> None:
     """Between 3 and 16 bits a weight, and no kernel beyond what the card reaches."""

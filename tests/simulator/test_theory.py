@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Iterator
 from math import comb, factorial
 
@@ -11,7 +12,7 @@ import pytest
 from headcount.simulator.cost import Cost
 from headcount.simulator.drive import Person, drive, replay
 from headcount.simulator.job import Job
-from headcount.simulator.policy import Policy
+from headcount.simulator.policy import POLICIES, Policy
 from headcount.simulator.server import Server
 
 STEP_S = 0.001
@@ -151,3 +152,26 @@ def test_closed_loops_stay_within_the_asymptotic_bounds(users: int) -> None:
         assert rate_per_s == pytest.approx(1 / (alone_s + think_s), rel=0.03)
     if users == 64:
         assert rate_per_s > 0.6 * most_per_s
+
+
+@pytest.mark.parametrize("name", sorted(POLICIES))
+def test_nobody_starves_where_memory_is_short(name: str) -> None:
+    """Endless closed loop, memory for about four contexts, thirty people: everybody is answered again and again."""
+    cost = Cost(overhead_s=0.002, weights_s=0.010, token_s=0.0005, context_token_s=1e-6)
+    sizes = {"context_tokens": 1000 if name != "llamacpp" else 4000}
+    if name in ("vllm", "sglang"):
+        sizes |= {"pool_tokens": 1600}
+    server = Server(cost, POLICIES[name](slots=4 if name in ("llamacpp", "ollama") else 16, **sizes))
+
+    def person(number: int) -> Person:
+        rng = random.Random(number)
+        while True:
+            yield rng.uniform(0.0, 1.0), Job(rng.randint(50, 300), rng.randint(20, 200))
+
+    ended = drive(server, [person(number) for number in range(30)], 600.0)
+    answers = Counter(job.tag for job in ended)
+
+    assert len(answers) == 30
+    assert server.preemptions_total > 0 or name != "vllm"
+    assert min(answers.values()) > 10
+    assert max(answers.values()) < 2 * min(answers.values())

@@ -26,7 +26,20 @@ __all__ = [
     "smaller_quantizations",
 ]
 
-_SAYS_NOTHING = {"nvidia", "geforce", "amd", "apple", "meta", "instruct", "it", "chat", "edition", "workstation"}
+_SAYS_NOTHING = {
+    "nvidia",
+    "geforce",
+    "amd",
+    "apple",
+    "meta",
+    "instruct",
+    "it",
+    "chat",
+    "edition",
+    "workstation",
+    "thinking",
+    "2507",
+}
 """Words of a name that do not tell one thing from another."""
 
 
