@@ -84,8 +84,9 @@ async def probe(
     fit into ``context_tokens`` and bursts beyond ``slots`` are left out. ``told`` hears what is asked next."""
     asker, seen = _Timed(engine, longest_s), Seen()
     for number, (requests, words, tokens) in enumerate(_PLAN):
-        words, tokens = asker.affordable(requests, words, tokens)
-        fits = _CONTEXT_PER_WORD * (words + tokens) <= context_tokens
+        room_words = context_tokens // _CONTEXT_PER_WORD - tokens
+        fits = 2 * room_words >= words
+        words, tokens = asker.affordable(requests, min(words, room_words), tokens)
         within = requests <= (slots or seen.slots or requests)
         if not fits or not within or (number >= _NEEDED and not asker.has_time(requests, words, tokens)):
             continue

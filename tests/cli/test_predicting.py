@@ -95,7 +95,7 @@ def test_how_uncertain_the_constants_are_is_in_the_interval(tmp_path: Path, caps
     (folder,) = tmp_path.iterdir()
     again = json.loads(out_of(capsys, "report", str(folder), "--format", "json"))
 
-    factors = report["engine"]["details"]["limit_factors"]
+    factors = report["engine"]["details"]["limit_factor"]
     assert factors[0] <= 1.0 <= factors[1]
     assert factors[0] < factors[1]
     low, high = report["limit_interval_users"]

@@ -116,7 +116,7 @@ def test_the_file_holds_everything(tmp_path: Path) -> None:
     read = read_calibration(path)
 
     assert read.told == told
-    for field in ("cost", "draws", "spread", "policy", "prefills", "decodes", "checks", "residuals"):
+    for field in ("cost", "draws", "spread", "policy", "prefills", "decodes", "checks", "each_residual_fraction"):
         assert msgspec.to_builtins(getattr(read, field)) == msgspec.to_builtins(getattr(found, field))
     assert read.engine.model == found.engine.model
     assert len(read.costs()) == 48

@@ -65,7 +65,7 @@ def test_a_run_gives_the_constants_back(run: Run) -> None:
             for cost in (true, found.cost)
         )
         assert fitted == pytest.approx(expected, rel=0.08)
-    assert sum(found.answer_shares) / len(found.answer_shares) == pytest.approx(0.8, abs=0.03)
+    assert sum(found.answer_share) / len(found.answer_share) == pytest.approx(0.8, abs=0.03)
 
 
 def test_levels_that_were_left_out_are_foreseen(run: Run) -> None:

@@ -31,6 +31,7 @@ def texts_of_reports() -> Iterator[str]:
     for path in (
         *(SOURCE / "report").rglob("*.py"),
         SOURCE / "growth" / "showing.py",
+        SOURCE / "prediction" / "showing.py",
         SOURCE / "deployment" / "telling.py",
         SOURCE / "check.py",
         SOURCE / "preview.py",

@@ -95,7 +95,7 @@ def _widened(
     interval: tuple[float, float] | None, limit: int | None, engine: EngineFacts | None
 ) -> tuple[float, float] | None:
     """Of a simulated server the constants are known so well only; it tells by what factors its limit is uncertain."""
-    factors = engine.details.get("limit_factors") if engine is not None and engine.engine == "simulated" else None
+    factors = engine.details.get("limit_factor") if engine is not None and engine.engine == "simulated" else None
     if not factors or limit is None:
         return interval
     low, high = interval or (float(limit), float(limit))

@@ -99,7 +99,7 @@ def _start(
         workload=table,
         slo=(),
         basis="figures",
-        answer_shares=(min(1.0, answer_share),),
+        answer_share=(min(1.0, answer_share),),
     )
 
 

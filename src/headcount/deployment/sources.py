@@ -76,7 +76,7 @@ def _start_of_simulated(run: Run, scenario: Scenario) -> Start:
         slo=parse_slo(run.facts.slo),
         basis="simulated",
         seed=scenario.seed,
-        answer_shares=(options.output_share,),
+        answer_share=(options.output_share,),
     )
 
 

@@ -76,7 +76,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """Loading the model, for which the first request waits, and any that come meanwhile."""
     unload_after_s: float | None = None
     """The model is unloaded when nobody asked for so long; None: never."""
-    limit_factors: tuple[float, float] | None = None
+    limit_factor: tuple[float, float] | None = None
     """How uncertain a limit is since the constants are: factors on the ends of its interval."""
     # --- sick servers ---
     drift_per_hour: float = 0.0

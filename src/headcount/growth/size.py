@@ -91,7 +91,7 @@ def fleet_size(
     one person alone on a replica does not get the service level."""
     active = max(1, round(people * active_share))
     served = start.served
-    crowd = Crowd(start.workload, start.seed, answer_shares=start.answer_shares, template_tokens=start.template_tokens)
+    crowd = Crowd(start.workload, start.seed, answer_share=start.answer_share, template_tokens=start.template_tokens)
     pool = ReplicaPool(served, crowd, start.slo, 1, routing, seed=start.seed)
     pace_s = 0.9 * min((clause.bound for clause in start.slo if clause.metric == "tpot"), default=0.1)
     sketch = _Sketch(served, crowd.expected(), pace_s, routing == "sticky")

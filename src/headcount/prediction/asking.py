@@ -102,7 +102,7 @@ def _fit_facts(found: Fit, seen: Seen) -> dict[str, Any]:
         "draws": drawn_columns(found),
         "prefills": tuple(seen.prefills),
         "decodes": tuple(seen.decodes),
-        "residuals": found.residuals,
+        "each_residual_fraction": found.residuals,
     }
 
 

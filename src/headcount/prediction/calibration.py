@@ -98,7 +98,7 @@ class Calibration(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     """The limit that the run measured."""
     slo: tuple[str, ...] = ()
     """The service level of the run."""
-    answer_shares: tuple[float, ...] = ()
+    answer_share: tuple[float, ...] = ()
     """How much of the tokens allowed is written: evenly spaced quantiles."""
     engine: EngineFacts
     told: Told | None = None
@@ -113,7 +113,7 @@ class Calibration(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     """What was fitted: first tokens."""
     decodes: tuple[DecodeSeen, ...] = ()
     """What was fitted: pauses between tokens."""
-    residuals: tuple[float, ...] = ()
+    each_residual_fraction: tuple[float, ...] = ()
     """log(fitted / seen) of each, prefills first."""
     checks: tuple[Check, ...] = ()
     """Levels that were not fitted."""

@@ -79,12 +79,12 @@ class Crowd:
         table: Mapping[str, object],
         seed: int = 1,
         *,
-        answer_shares: Sequence[float] = (1.0,),
+        answer_share: Sequence[float] = (1.0,),
         template_tokens: int | None = None,
     ) -> None:
         self._workload = make_workload(table, seed)
         self._seed = seed
-        self._answer_shares = answer_shares
+        self._answer_share = answer_share
         self._frame_tokens = PROMPT_TOKENS if template_tokens is None else max(0, template_tokens - MESSAGE_TOKENS)
         self._drawn: dict[int, list[tuple[Conversation, list[_Planned]]]] = {}
         self._sources: dict[int, Iterator[Conversation]] = {}
@@ -133,7 +133,7 @@ class Crowd:
 
     def _planned(self, turn: Turn, rng: random.Random) -> _Planned:
         tokens = turn.planned_prompt_tokens
-        written = max(1, round(turn.max_output_tokens * rng.choice(self._answer_shares)))
+        written = max(1, round(turn.max_output_tokens * rng.choice(self._answer_share)))
         return _Planned(
             new_tokens=MESSAGE_TOKENS + (text_tokens(turn.text) if tokens is None else tokens),
             limit_tokens=turn.max_output_tokens,

@@ -60,7 +60,7 @@ def calibrate_run(run: Run, told: Told | None = None) -> Calibration:
         seed=scenario.seed,
         limit_users=verdict.limit_users if verdict.trusted else None,
         slo=run.facts.slo,
-        answer_shares=_answer_shares(requests),
+        answer_share=_answer_shares(requests),
         engine=run.facts.engine,
         told=told,
         cost=found.cost,
@@ -69,7 +69,7 @@ def calibrate_run(run: Run, told: Told | None = None) -> Calibration:
         policy=policy,
         prefills=tuple(prefills),
         decodes=tuple(decodes),
-        residuals=found.residuals,
+        each_residual_fraction=found.residuals,
         measured=_measured(verdict),
         workload=scenario.workload,
     )
@@ -133,7 +133,7 @@ def _checks(calibration: Calibration, hardware: Hardware | None, held_out: Seque
         slo=parse_slo(calibration.slo),
         basis="calibrated",
         seed=calibration.seed,
-        answer_shares=calibration.answer_shares or (1.0,),
+        answer_share=calibration.answer_share or (1.0,),
         template_tokens=calibration.template_tokens,
     )
     checks = []

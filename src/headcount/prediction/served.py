@@ -101,7 +101,7 @@ class Start(msgspec.Struct, frozen=True, kw_only=True):
     basis: str
     """``catalogue`` or ``calibrated``."""
     seed: int = 1
-    answer_shares: tuple[float, ...] = (1.0,)
+    answer_share: tuple[float, ...] = (1.0,)
     """How much of the tokens allowed is written: evenly spaced quantiles."""
     template_tokens: int | None = None
     measured: tuple[Measured, ...] = ()

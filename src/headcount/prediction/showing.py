@@ -21,7 +21,7 @@ from headcount.report.markdown import escape
 from headcount.report.words import Words, people, words
 from headcount.simulator.cost import Cost
 
-__all__ = ["FORMATS", "Answer", "calibration_text", "known_format", "whatif_text"]
+__all__ = ["FORMATS", "Answer", "binds_name", "calibration_text", "known_format", "whatif_text"]
 
 FORMATS = ("terminal", "markdown", "json")
 
@@ -72,7 +72,7 @@ def _whatif_headings(_: Words) -> list[str]:
         _("TTFT") + " p95",
         _("tokens/s"),
         _("limit, people"),
-        _("binds"),
+        _("What gives out first"),
     ]
 
 
@@ -94,7 +94,7 @@ def _whatif_rows(start: Start, answers: Sequence[Answer], _: Words) -> list[list
                     _with_interval(prediction.ttft_p95_s, seconds),
                     _with_interval(prediction.output_tokens_per_s, tokens_per_s),
                     found,
-                    binds_name(prediction.figures.binds, _),
+                    binds_name(limit.binds, _),
                 ]
             )
     return rows

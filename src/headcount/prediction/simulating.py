@@ -86,8 +86,8 @@ def calibrated(
         "round_trip_s": served.request_s,
         **asdict(served.cost),
     }
-    if calibration.answer_shares:
-        options["output_share"] = sum(start.answer_shares) / len(start.answer_shares)
+    if calibration.answer_share:
+        options["output_share"] = sum(start.answer_share) / len(start.answer_share)
     return _simulated(scenario, calibration.engine.model, options, start, adapters)
 
 
@@ -98,7 +98,7 @@ def _simulated(
         options["adapters"] = [f"adapter-{number}" for number in range(1, adapters + 1)]
     limit = limit_of(start, Change(), draws=_DRAWS, most_users=scenario.search.max_users)
     if limit.limit_users:
-        options["limit_factors"] = [limit.low_users / limit.limit_users, limit.high_users / limit.limit_users]
+        options["limit_factor"] = [limit.low_users / limit.limit_users, limit.high_users / limit.limit_users]
     given = {key: value for key, value in options.items() if value is not None}
     return msgspec.structs.replace(scenario, engine=EngineOptions(kind="simulated", model=model, options=given))
 

@@ -100,7 +100,7 @@ def start_of_calibration(
         slo=parse_slo(slo or calibration.slo or "chat"),
         basis="calibrated",
         seed=calibration.seed,
-        answer_shares=calibration.answer_shares or (1.0,),
+        answer_share=calibration.answer_share or (1.0,),
         template_tokens=calibration.template_tokens,
         measured=calibration.measured if same_people else (),
         limit_users=calibration.limit_users if same_people and slo is None else None,

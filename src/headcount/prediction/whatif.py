@@ -150,7 +150,7 @@ def _sites(start: Start, change: Change) -> list[_Site]:
 
 
 def _crowd(start: Start, table: dict[str, object], number: int) -> Crowd:
-    return Crowd(table, start.seed + number, answer_shares=start.answer_shares, template_tokens=start.template_tokens)
+    return Crowd(table, start.seed + number, answer_share=start.answer_share, template_tokens=start.template_tokens)
 
 
 def _in_one_memory(first: Served, second: Served) -> tuple[Served, Served]:
