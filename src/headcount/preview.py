@@ -19,7 +19,7 @@ __all__ = ["preview_text", "scenario_text"]
 INVENTED_ADAPTERS = ("adapter-a", "adapter-b", "adapter-c", "adapter-d")
 """In place of those that only a server could name."""
 MINUTE_S = 60.0
-USUAL_USERS = 20
+USUAL_USERS, USUAL_RATE_PER_S = 20, 0.5
 
 SHOWN_CHARS = 160
 """Of each turn in the sample conversations."""
@@ -35,7 +35,8 @@ def scenario_text(scenario: Scenario, users: int | None = None, language: str = 
     workload = make_workload(table, scenario.seed)
     arrivals, instants_s = scenario.arrivals, None
     if isinstance(arrivals, Open):
-        instants_s = arrival_instants(arrivals, arrivals.rates_per_s[0], scenario.seed, "level 0")
+        rate_per_s = next(iter(arrivals.rates_per_s), USUAL_RATE_PER_S)
+        instants_s = arrival_instants(arrivals, rate_per_s, scenario.seed, "level 0")
     elif isinstance(arrivals, Replayed):
         recorded: Iterator[float] = workload.instants_s()  # type: ignore[attr-defined]  # a trace has them
         instants_s = recorded_instants(recorded, arrivals.speed)

@@ -244,8 +244,8 @@ class Session:
         self._table = RequestTable(self._slo)
         self._samples = []
         self._current_index = level.index
-        last_s = level.spread_s * (level.users - 1) / level.users
-        level = self._stored(msgspec.structs.replace(level, started_at_s=level.began_at_s + last_s))
+        filled_at_s = level.began_at_s + self._agenda.filled_after_s(level, self._summaries)
+        level = self._stored(msgspec.structs.replace(level, started_at_s=filled_at_s))
         self._watcher.level_began(level, plan)
         await self._fleet.begin(level.began_at_s)
         ended = await self._until_enough(level, plan)
@@ -282,7 +282,7 @@ class Session:
                     return "interrupted"
                 if finished.done():
                     return "finished"
-                if self._agenda.enough(plan, summary):
+                if self._agenda.enough(plan, summary, self._in_flight()):
                     return "decided"
                 if at_s - level.began_at_s >= plan.time_s:
                     return "time"

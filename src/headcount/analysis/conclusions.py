@@ -11,10 +11,12 @@ __all__ = [
     "ClauseResult",
     "ConditionResult",
     "GpuFigures",
+    "Growth",
     "LevelSummary",
     "Limits",
     "Plan",
     "Quantiles",
+    "RateLimit",
     "Soak",
     "SoakStep",
     "Verdict",
@@ -82,6 +84,17 @@ class AdapterFigures(msgspec.Struct, frozen=True):
     n: int
     ttft_p50_s: float | None
     ttft_p95_s: float | None
+
+
+class Growth(msgspec.Struct, frozen=True):
+    """Whether the requests that are unanswered grow ever more at one rate of the open loop."""
+
+    decision: str
+    """``stable``, ``grows`` or ``undecided``."""
+    backlog_fraction: float
+    """By how many the unanswered requests grew in the steady window, over those that arrived in it."""
+    p_value: float
+    """That there is no trend."""
 
 
 class Burst(msgspec.Struct, frozen=True):
@@ -191,6 +204,10 @@ class LevelSummary(msgspec.Struct, frozen=True):
     comfort: str = ""
     """How it is felt: ``comfortable``, ``slightly slow``, ``frustrating`` or ``unusable``; empty when not known.
     Decides nothing."""
+    rate_per_s: float | None = None
+    """Of the open loop: new conversations per second."""
+    growth: Growth | None = None
+    """Of a search for a rate; None where there was too little to see anything."""
     adapters: tuple[AdapterFigures, ...] = ()
     """Apart by adapter; empty where none was asked for."""
     adapters_in_use_max: float | None = None
@@ -217,6 +234,8 @@ class Limits(msgspec.Struct, frozen=True):
     """Fixed levels instead of a search."""
     burst: bool = True
     """Whether everybody presses enter at once at the recommended number, once a search has found it."""
+    start_rate_per_s: float = 0.1
+    """Where the open loop's search begins."""
     soak_s: float = 0.0
     """How long the recommended number is held after the search, on top of ``max_time_s``; 0: not at all."""
 
@@ -246,6 +265,27 @@ class ConditionResult(msgspec.Struct, frozen=True):
     cause_sentence: str
     searched: bool
     """False: fixed numbers of people were held, and no limit was looked for."""
+
+
+class RateLimit(msgspec.Struct, frozen=True):
+    """What a search in the open loop found: new conversations per second."""
+
+    rate_per_s: float | None
+    """The highest rate at which the queue stayed stable, each time it was held; None when there was none."""
+    at_least: bool
+    """True when nothing that was tried was too much."""
+    grows_at_per_s: float | None
+    """The lowest rate at which the queue grew."""
+    interval_per_s: tuple[float, float] | None
+    """Between which the limit lies; None when it cannot be given."""
+    recommended_per_s: float | None
+    """With headroom below the lower end."""
+    inside_users: float | None
+    """People inside at ``rate_per_s``, those who read and think included."""
+    promised_rate_per_s: float | None
+    """The highest rate at which the service level held as well; None when it held at none."""
+    confirmations: int
+    """How many separate times ``rate_per_s`` was stable."""
 
 
 class Verdict(msgspec.Struct, frozen=True):
@@ -284,6 +324,8 @@ class Verdict(msgspec.Struct, frozen=True):
     """What that shows besides ``sentence``, a sentence each."""
     levels: tuple[LevelSummary, ...] = ()
     """All but the burst."""
+    rate: RateLimit | None = None
+    """Of a search in the open loop; ``limit_users`` are then the people inside at that rate."""
     burst: Burst | None = None
     burst_sentence: str = ""
     """What the burst showed, or why there was none though it was wanted."""

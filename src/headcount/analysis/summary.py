@@ -9,12 +9,13 @@ import msgspec
 import numpy as np
 
 from headcount.analysis.cautions import cautions_of
-from headcount.analysis.conclusions import AdapterFigures, Caution, LevelSummary, Quantiles, Soak
+from headcount.analysis.conclusions import AdapterFigures, Caution, Growth, LevelSummary, Quantiles, Soak
 from headcount.analysis.evidence import Evidence
 from headcount.analysis.lengths import Lengths, lengths_of, not_as_planned
 from headcount.analysis.level_test import Window, decide, steady_window, turn_cycle_s
 from headcount.analysis.machine import Machine
 from headcount.analysis.machine_cautions import machine_cautions
+from headcount.analysis.rates import growth_of
 from headcount.analysis.rehearsal import BURST, SOAK, burst_of, of_burst
 from headcount.analysis.soak import late_part, soak_of
 from headcount.analysis.table import Floats, RequestTable, Rows
@@ -86,6 +87,8 @@ def summarize(
         ended_at_s=until_s,
         window_s=window.length_s,
         arrivals=level.arrivals,
+        rate_per_s=level.rate_per_s,
+        growth=_growth(level, rows, samples, until_s),
         **facts,
         **_server_facts(machine),
         **_length_facts(lengths),
@@ -94,6 +97,17 @@ def summarize(
         burst=burst_of(level, rows, until_s, cautions) if level.purpose == BURST else None,
         soak=soak,
     )
+
+
+def _growth(level: Level, rows: Rows, samples: Sequence[Sample], until_s: float) -> Growth | None:
+    """Of the requests that are unanswered, in all load processes together; only of a search for a rate, whose levels
+    say when they are full."""
+    if level.rate_per_s is None or level.purpose == "fixed":
+        return None
+    full_at_s = level.started_at_s or level.began_at_s
+    whole = Window(full_at_s, until_s, 0.0)
+    seen = Evidence(level, rows, rows, whole, tuple(samples), (), None)
+    return growth_of(level, rows, seen.total("client_in_flight_requests"), until_s)
 
 
 def _soaked(

@@ -12,6 +12,8 @@ from headcount.analysis.conclusions import Caution, LevelSummary, Limits, Verdic
 from headcount.analysis.formula import estimate_sentence, first_estimate
 from headcount.analysis.limit import LimitFit, believable, fit_limit
 from headcount.analysis.machine_cautions import metrics_not_visible
+from headcount.analysis.rate_verdict import judge_rates
+from headcount.analysis.rates import searches_rates
 from headcount.analysis.rehearsal import BURST, SOAK, burst_sentence, without_checks
 from headcount.analysis.search import next_level, spent_s, standings
 from headcount.analysis.soak import soak_changes, soak_sentence, soak_steps, soaked_users
@@ -44,6 +46,8 @@ def judge(
     its settings the advice can name; ``active_share`` is that of registered accounts in use in the busy hour.
     """
     levels = felt([s for s in summaries if s.purpose != BURST], comfort)
+    if searches_rates(levels):
+        return in_accounts(judge_rates(levels, limits, headroom=headroom, engine=engine), active_share)
     searched = without_checks(levels)
     trusted_levels = believable(levels)
     complete = next_level(searched, limits) is None and bool(searched)

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from headcount.analysis.conclusions import Burst, Caution, ConditionResult, LevelSummary, SoakStep
+from headcount.analysis.conclusions import Burst, Caution, ConditionResult, LevelSummary, RateLimit, SoakStep
 from headcount.analysis.energy import Energy, energy_by_users
 from headcount.records import EngineFacts, Gpu
 from headcount.report import Report
@@ -50,6 +50,8 @@ class JsonReport(msgspec.Struct, frozen=True, kw_only=True):
     first_estimate_users: float | None
     estimate_sentence: str = ""
     knee_users: float | None
+    rate: RateLimit | None = None
+    """Of a search in the open loop; ``limit_users`` are then the people inside at ``rate.rate_per_s``."""
     burst: Burst | None = None
     """Everybody pressed enter at once at ``recommended_users``; null where that was not tried."""
     burst_sentence: str = ""

@@ -58,10 +58,10 @@ def answer_lines(
 ) -> list[tuple[str, str]]:
     """Names and values of the answer: limit, recommendation, what gives out first, under which service level.
     ``brief`` leaves out what explains it but is no part of it."""
-    lines = []
-    if verdict.limit_users is not None:
+    lines = _rate_lines(verdict, _)
+    if verdict.limit_users is not None and not lines:
         lines.append((_("Limit"), _limit(verdict, verdict.limit_users, _)))
-    if verdict.recommended_users is not None:
+    if verdict.recommended_users is not None and verdict.rate is None:
         lines.append((_("Recommended"), _recommended(verdict, verdict.recommended_users, _)))
     if verdict.fails_at_users is not None:
         lines.append((_fails_name(verdict, _), _fails_at(verdict, verdict.fails_at_users, _)))
@@ -80,6 +80,26 @@ def answer_lines(
     if any(level.arrivals != "closed" for level in verdict.levels):
         lines.append((_("People"), coming(verdict, _)))
     lines.append((_("Measured"), _measured(facts, escape)))
+    return lines
+
+
+def _rate_lines(verdict: Verdict, _: Words) -> list[tuple[str, str]]:
+    """Of a search in the open loop: its limit is a rate."""
+    rate = verdict.rate
+    if rate is None or rate.rate_per_s is None:
+        return []
+    said = _("{rate} new conversations a second").format(rate=number(rate.rate_per_s))
+    if rate.at_least:
+        said = _("at least {rate}, the most that was tried").format(rate=said)
+    if rate.confirmations > 1:
+        said += _(", held {n} times").format(n=rate.confirmations)
+    lines = [(_("Limit"), said)]
+    if rate.grows_at_per_s is not None:
+        lines.append((_("Queue grows at"), _("{rate} a second").format(rate=number(rate.grows_at_per_s))))
+    if verdict.limit_users is not None:
+        lines.append((_("Inside"), people(verdict.limit_users, _)))
+    if rate.recommended_per_s is not None:
+        lines.append((_("Recommended"), _("{rate} a second").format(rate=number(rate.recommended_per_s))))
     return lines
 
 
@@ -121,7 +141,7 @@ def cells(row: Row, with_condition: bool, _: Words, escape: _Escape, *, feeling:
     level, latency = row.level, row.latency_s
     p95 = seconds(latency.p95)
     return [
-        str(row.users),
+        str(row.users) if level.rate_per_s is None else f"{row.users} ({number(level.rate_per_s)}/s)",
         *([escape(row.condition)] if with_condition else []),
         number(level.in_flight_mean),
         seconds(latency.p50),
@@ -138,6 +158,8 @@ def cells(row: Row, with_condition: bool, _: Words, escape: _Escape, *, feeling:
 
 def decision(row: Row, _: Words) -> str:
     """``holds``, ``fails TTFT p95``, ``holds ×3``, ``fails TPOT p95 1/3``."""
+    if row.level.growth is not None:
+        return _(row.level.growth.decision)
     text = _(row.decision)
     if row.decision == "fails" and row.worst is not None:
         text += f" {promise(row.worst.clause, _).split(' ≤')[0]}"

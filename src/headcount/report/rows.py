@@ -39,9 +39,9 @@ def level_rows(verdict: Verdict) -> list[Row]:
     """One row for each number of people and condition, fewest people first."""
     order = [condition.name for condition in verdict.conditions]
 
-    def place(level: LevelSummary) -> tuple[int, int, str]:
+    def place(level: LevelSummary) -> tuple[float, int, int, str]:
         first = order.index(level.condition) if level.condition in order else 0
-        return level.users, first, level.condition
+        return level.rate_per_s or 0.0, level.users, first, level.condition
 
     return [_row(list(repeats)) for _, repeats in itertools.groupby(sorted(verdict.levels, key=place), key=place)]
 

@@ -22,7 +22,8 @@ VALUES = (
     *("holds", "fails", "undecided", "void"),
     *BANDS,
     *("rose", "fell"),
-    *("probe", "bracket", "refine", "confirm", "burst", "fixed", "measure"),
+    *("stable", "grows"),
+    *("probe", "bracket", "refine", "confirm", "burst", "soak", "fixed", "measure"),
 )
 """Words that come as values of a level or within a finished sentence, so that no call of ``words`` names them."""
 

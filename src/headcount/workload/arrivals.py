@@ -57,7 +57,8 @@ class Open(_Plan, frozen=True, tag="open"):
     """Conversations arrive at a rate, whatever the server does; a level is a rate."""
 
     rates_per_s: tuple[Annotated[float, Meta(ge=1e-6, le=1e5)], ...] = ()
-    """New conversations per second, one level each; there is no search for a rate."""
+    """New conversations per second, one level each; without any, the highest that stays stable is
+    searched for."""
     gap_cv: Annotated[float, Meta(ge=0, le=100)] = 1.0
     """Spread of the gaps, standard deviation over mean: 0 a metronome, 1 Poisson, above 1 bursty. Gaps are
     gamma-distributed; the ``burstiness`` of vLLM's benchmark is 1 / gap_cv**2."""
