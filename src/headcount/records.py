@@ -254,7 +254,8 @@ class Level(msgspec.Struct, frozen=True, omit_defaults=True):
     conversations_each: int | None = None
     """A finite test: each person holds so many conversations and leaves; None: they go on until stopped."""
     started_at_s: float | None = None
-    """When every person had been started (the end of the spread); in a search for a rate, when as many leave as come."""
+    """When every person had been started (the end of the spread); in a search for a rate, when as many leave as
+    come."""
     stopped_at_s: float | None = None
     """When sending stopped; None while it runs, or when the run was killed."""
     drained_at_s: float | None = None
