@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import tomllib
+
 import pytest
 
+from headcount.engine.simulation import read_options
 from headcount.errors import ScenarioError
 from headcount.scenario import parse_scenario
 from headcount.workload.presets import PRESETS
@@ -73,3 +76,26 @@ def test_what_nobody_means_is_refused(text: str, message: str) -> None:
 def test_ready_personas_are_within_bounds(kind: str) -> None:
     """Bounds refuse none of our own."""
     assert parse_scenario(f"[workload]\nkind = '{kind}'").workload == {"kind": kind}
+
+
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [
+        ("speed = 1e-300", "engine.options.speed must be a number at least 0.001, not 1e-300"),
+        ("round_trip_s = 1e308", "engine.options.round_trip_s must be a number at most 3600"),
+        ("weights_s = nan", "engine.options.weights_s must be a number at least 0, not nan"),
+        ("jitter = 1e9", "engine.options.jitter must be a number at most 2"),
+        ("tokens_per_chunk = 0", "engine.options.tokens_per_chunk must be a whole number at least 1, not 0"),
+        ("error_share = 7", "engine.options.error_share must be a number at most 1, not 7"),
+        ("error_every_s = 0", "engine.options.error_every_s must be a number at least 0.001, not 0"),
+        ("slots = 'many'", "engine.options.slots must be a whole number, not 'many'"),
+    ],
+)
+def test_a_simulated_server_that_cannot_be_is_refused(option: str, message: str) -> None:
+    """Nothing hangs, divides by nothing or goes backward."""
+    options = tomllib.loads(option)
+    with pytest.raises(ScenarioError) as caught:
+        read_options(options)
+
+    assert message in caught.value.message
+    assert caught.value.hint

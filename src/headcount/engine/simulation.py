@@ -10,9 +10,10 @@ import re
 from collections.abc import Hashable, Iterable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
+from msgspec import Meta
 
 from headcount.errors import ScenarioError
 from headcount.records import ERROR_KINDS, Message
@@ -27,6 +28,11 @@ from headcount.simulator.words import MESSAGE_TOKENS, PROMPT_TOKENS, text_of, te
 __all__ = ["Options", "gauges_of", "job_of", "profile_for", "read_config", "read_options", "server_of"]
 
 
+_Time = Annotated[float, Meta(ge=0, le=3600)]
+_Share = Annotated[float, Meta(ge=0, le=1)]
+_Count = Annotated[int, Meta(ge=1, le=1_000_000_000)]
+
+
 class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """``[engine.options]`` of the simulated engine. None: as the named server has it."""
 
@@ -34,42 +40,42 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """A key of ``PROFILES``: what everything below starts from."""
     gpu: str | None = None
     """A GPU of the catalogue; with the engine's model it takes the place of ``server``."""
-    gpus: int = 1
+    gpus: _Count = 1
     quantization: str | None = None
     """One of the catalogue, where the model's name or configuration does not say it."""
     config_file: str | None = None
     """The model's ``config.json``, where it is not in the catalogue."""
     policy: str | None = None
     """A key of ``POLICIES``: schedule like that engine, with its defaults and the sizes below."""
-    slots: int | None = None
-    kv_pool_tokens: int | None = None
-    max_batched_tokens: int | None = None
-    context_tokens: int | None = None
-    block_tokens: int | None = None
-    queue_limit: int | None = None
+    slots: _Count | None = None
+    kv_pool_tokens: _Count | None = None
+    max_batched_tokens: _Count | None = None
+    context_tokens: _Count | None = None
+    block_tokens: _Count | None = None
+    queue_limit: Annotated[int, Meta(ge=0)] | None = None
     prefix_cache: bool | None = None
-    overhead_s: float | None = None
-    weights_s: float | None = None
-    token_s: float | None = None
-    sequence_s: float | None = None
-    context_token_s: float | None = None
-    pair_s: float | None = None
-    adapter_fraction: float | None = None
-    adapter_load_s: float | None = None
-    experts_s: float | None = None
-    expert_fraction: float | None = None
+    overhead_s: _Time | None = None
+    weights_s: _Time | None = None
+    token_s: _Time | None = None
+    sequence_s: _Time | None = None
+    context_token_s: _Time | None = None
+    pair_s: _Time | None = None
+    adapter_fraction: Annotated[float, Meta(ge=0, le=100)] | None = None
+    adapter_load_s: _Time | None = None
+    experts_s: _Time | None = None
+    expert_fraction: _Share | None = None
     adapters: tuple[str, ...] = ()
     seed: int = 1
-    speed: float = 1.0
+    speed: Annotated[float, Meta(ge=0.001, le=1000)] = 1.0
     """Of the whole server; 0.9 is 10 % slower."""
-    jitter: float = 0.02
+    jitter: Annotated[float, Meta(ge=0, le=2)] = 0.02
     """Standard deviation of the logarithm of step times; one draw a change of the batch."""
-    round_trip_s: float = 0.001
-    output_share: float = 1.0
+    round_trip_s: _Time = 0.001
+    output_share: Annotated[float, Meta(gt=0, le=1)] = 1.0
     """Mean of the written share of the tokens that were allowed."""
-    output_spread: float = 0.0
+    output_spread: _Share = 0.0
     """The written share is uniform within this relative distance of its mean, at most 1."""
-    tokens_per_chunk: int = 1
+    tokens_per_chunk: _Count = 1
     usage: bool = True
     """False: the server tells no token counts."""
     load_s: float = 0.0
@@ -79,26 +85,26 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     limit_factor: tuple[float, float] | None = None
     """How uncertain a limit is since the constants are: factors on the ends of its interval."""
     # --- sick servers ---
-    drift_per_hour: float = 0.0
+    drift_per_hour: Annotated[float, Meta(ge=-1, le=1e5)] = 0.0
     """Relative growth of all step times an hour."""
-    leak_per_request: float = 0.0
+    leak_per_request: Annotated[float, Meta(ge=0, le=1)] = 0.0
     """Relative growth of all step times a finished request."""
-    throttle_after_s: float | None = None
-    throttle_factor: float = 1.5
+    throttle_after_s: Annotated[float, Meta(ge=0, le=1e6)] | None = None
+    throttle_factor: Annotated[float, Meta(ge=0.01, le=1000)] = 1.5
     """Step times once throttled."""
     buffered: bool = False
     """A proxy holds every stream back until it is complete."""
-    proxy_limit: int | None = None
+    proxy_limit: _Count | None = None
     """A proxy lets so many requests through at once; the others wait unseen by the server's gauges."""
-    stall_share: float = 0.0
+    stall_share: _Share = 0.0
     """Share of answers that pause once, in their middle, for ``stall_s``."""
-    stall_s: float = 3.0
-    error_share: float = 0.0
+    stall_s: _Time = 3.0
+    error_share: _Share = 0.0
     error_kind: str = "http_500"
     """``http_<status>``: refused at once; else an error kind an answer ends with after a third of its tokens."""
-    error_every_s: float | None = None
+    error_every_s: Annotated[float, Meta(ge=0.001, le=86400)] | None = None
     """With it, errors come only in the first ``error_for_s`` of each such period."""
-    error_for_s: float = 5.0
+    error_for_s: _Time = 5.0
 
 
 def profile_for(options: Options, model: str | None) -> Profile:
@@ -194,7 +200,7 @@ def read_options(given: dict[str, object]) -> Options:
     try:
         options = msgspec.convert(given, Options)
     except msgspec.ValidationError as error:
-        raise ScenarioError(f"engine.options: {error}", "see the reference of the simulated engine") from error
+        raise ScenarioError(_out_of_range(str(error), given), "see the reference of the simulated engine") from error
     if options.error_kind not in ERROR_KINDS and not re.fullmatch(r"http_[1-5]\d\d", options.error_kind):
         kinds = ", ".join(ERROR_KINDS)
         raise ScenarioError(f"engine.options.error_kind: {options.error_kind!r} is not known", f"http_503, {kinds}")
@@ -202,6 +208,22 @@ def read_options(given: dict[str, object]) -> Options:
         if value is not None and value not in table:
             raise ScenarioError(f"engine.options.{name}: {value!r} is not known", f"known: {', '.join(table)}")
     return options
+
+
+_EXPECTED = re.compile(r"Expected `(?P<kind>\w+)[^`]*`(?: (?P<sign>[<>]=?) (?P<bound>\S+))?.*`\$\.(?P<name>\w+)")
+_KINDS = {"int": "a whole number", "float": "a number", "bool": "true or false", "str": "a text", "array": "a list"}
+_SIGNS = {">=": " at least", "<=": " at most", ">": " above", "<": " below"}
+
+
+def _out_of_range(message: str, given: dict[str, object]) -> str:
+    """Which option cannot be what it is, in a sentence."""
+    found = _EXPECTED.match(message)
+    if found is None:
+        return f"engine.options: {message}"
+    bound = f"{_SIGNS[found['sign']]} {float(found['bound']):.15g}" if found["sign"] else ""
+    name = found["name"]
+    kind = _KINDS.get(found["kind"], found["kind"])
+    return f"engine.options.{name} must be {kind}{bound}, not {given.get(name)!r}"
 
 
 def _policy(profile: Profile, options: Options) -> Policy:
