@@ -87,7 +87,7 @@ class Crowd:
         self.waiting: OrderedDict[int, tuple[float, int]] = OrderedDict()
         self._turn = dict.fromkeys(range(users), 0)
         # Everybody joins somewhere in a conversation, so that not all histories grow and end together.
-        self._last_turn = {person: rng.randint(1, length) for person in range(users) for length in [_length(rng)]}
+        self._last_turn = {person: rng.randint(1, rng.randint(2, 4)) for person in range(users)}
         self._history = dict.fromkeys(range(users), 0.0)
         self._cache: OrderedDict[int, float] = OrderedDict()
         self._cached_tokens = 0.0
@@ -165,11 +165,6 @@ class Crowd:
 
     def _forget(self, person: int) -> None:
         self._cached_tokens -= self._cache.pop(person, 0.0)
-
-
-def _length(rng: random.Random) -> int:
-    """Turns of a conversation that goes on at a random time: the long ones go on more often."""
-    return rng.choices((2, 3, 4), (2, 3, 4))[0]
 
 
 def _request(

@@ -35,11 +35,11 @@ def test_the_search_ends_near_the_limit(limit: float, slope: float) -> None:
 
 
 def test_it_doubles_or_more_until_something_breaks() -> None:
-    """Four times as many while waits are far below their bound, then twice."""
-    _, plans = followed(answering(38.5), Limits())
+    """Many more after one person, four times as many while waits are far below their bound, then twice."""
+    _, plans = followed(answering(70.5), Limits())
     bracket = [plan.users for plan in plans if plan.purpose == "bracket"]
 
-    assert bracket == [1, 4, 16, 64]
+    assert bracket == [1, 16, 64, 128]
 
 
 def test_a_start_above_the_limit_goes_down() -> None:

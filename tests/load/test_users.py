@@ -25,6 +25,21 @@ def test_starts_are_spread() -> None:
     assert {r.scheduled_at_s for r in burst if not r.conversation} == {1.0}
 
 
+def test_people_come_in_the_middle_of_a_conversation() -> None:
+    """With spread starts, first conversations end after any of their turns, all later ones in full: histories do not
+    grow in step. Those who start together, or hold so many conversations, hold whole ones."""
+
+    def turns(**level: Any) -> Counter[tuple[int, int]]:
+        requests = hold(Scripted(), Said(*[turn()] * 4), level={"users": 400} | level, for_s=30)
+        last = {(r.person, r.conversation): r.turn for r in requests}
+        return Counter((number, at) for (_, number), at in last.items() if number < 2)
+
+    spread = turns(spread_s=1.0)
+    assert [spread[0, at] for at in (1, 2, 3, 4)] == pytest.approx([100] * 4, abs=30)
+    assert spread[1, 4] == 400
+    assert turns() == turns(conversations_each=2, spread_s=1.0) == {(0, 4): 400, (1, 4): 400}
+
+
 @pytest.mark.parametrize("for_s", [0.0, 0.3, 1.0, 1.4999, 1.5, 7.77, 20.0])
 def test_every_request_has_exactly_one_end(for_s: float) -> None:
     """Whenever a level is stopped: what was asked was recorded once, and nothing runs on (A58)."""

@@ -24,15 +24,22 @@ __all__ = ["Window", "decide", "judge_clause", "steady_window", "turn_cycle_s"]
 
 ERROR = 0.05
 """Of each wrong decision: that a level which fails holds, and that one which holds fails."""
+FAIL_ERROR = 0.01
+"""Of failing at the limit itself: one visit of several that fails takes a level away, and excursions of a queue outlast
+a visit."""
 CONFIRM_ERROR = 0.35
-"""Of one visit that confirms: three that must all hold are wrong together at most 0.35 ** 3 = 4.3 % of the time."""
+"""Of ending a visit that confirms early, as held: it is not the only one."""
+SEARCHING = ("refine", "confirm")
+"""Visits near the limit, one of several: such a one holds at its end when no more missed than may. It is all of them
+together that say where the limit lies, and how sure that is."""
 MAX_BLOCKS = 16
 """More blocks than this are merged: longer ones see more of the dependence."""
 PRIOR_CORRELATION, PRIOR_BLOCKS = 0.06, 4.0
 """What is believed of the likeness of requests in one block before it is seen, as if so many blocks had shown it; see
 docs/explanation/statistics.md."""
-WARMUP_CYCLES, SETTLING_GAIN = 1.0, 0.5
-"""The least warm-up after everybody has started; it is prolonged when that makes the waits far less scattered."""
+WARMUP_CYCLES, BRACKET_WARMUP_CYCLES, SETTLING_GAIN = 1.0, 0.5, 0.3
+"""The least warm-up after everybody has started, shorter where only the side of the limit is asked for; it is prolonged
+when that makes the waits far less scattered."""
 TAIL_SHARE = 0.2
 """Where fewer miss than this, dependence is measured on this upper share of the values: there is more to see."""
 
@@ -83,7 +90,8 @@ def steady_window(level: Level, rows: Rows, ended_at_s: float) -> Window | None:
     if cycle_s is None or cycle_s <= 0.0:
         nothing_ended = len(rows) > 0 and bool(rows.cut.all())
         return Window(level.started_at_s, ended_at_s, ended_at_s - level.started_at_s) if nothing_ended else None
-    began_at_s = level.started_at_s + WARMUP_CYCLES * cycle_s
+    warmup_cycles = BRACKET_WARMUP_CYCLES if level.purpose == "bracket" else WARMUP_CYCLES
+    began_at_s = level.started_at_s + warmup_cycles * cycle_s
     if began_at_s >= ended_at_s:
         return None
     settled_at_s = _settled_at_s(since_start.where(since_start.ended_at_s >= began_at_s), began_at_s, cycle_s)
@@ -114,7 +122,8 @@ def decide(
     heard: each has finished a turn, all but a twentieth of them where there are twenty or more.
     """
     error = CONFIRM_ERROR if level.purpose == "confirm" else ERROR
-    results = tuple(_with_cut(inside, cut, window, clause, place, error) for place, clause in enumerate(slo))
+    over = level.stopped_at_s is not None and level.purpose in SEARCHING
+    results = tuple(_with_cut(inside, cut, window, clause, place, error, over) for place, clause in enumerate(slo))
     needed = level.users - level.users // 20
     decisions = {result.decision for result in results}
     if "fails" in decisions and window.blocks >= 1 and _people(inside, cut) >= needed:
@@ -127,23 +136,25 @@ def _people(*parts: Rows) -> int:
     return len(np.unique(np.concatenate([part.person for part in parts])))
 
 
-def _with_cut(inside: Rows, cut: Rows, window: Window, clause: Clause, place: int, error: float) -> ClauseResult:
+def _with_cut(
+    inside: Rows, cut: Rows, window: Window, clause: Clause, place: int, error: float, over: bool
+) -> ClauseResult:
     """Cut requests count against a clause, never for it: they may take a hold away or make a level fail.
 
     A hold stands as long as the share of misses stays within what is allowed with them: near the limit a few people
     always wait beyond their bound, and as many as are cut at the end were in flight at the beginning.
     """
-    ended = judge_clause(inside, window, clause, place, error)
+    ended = judge_clause(inside, window, clause, place, error, over)
     late = cut.where(cut.missed(place))
     if len(late) == 0:
         return ended
-    together = judge_clause(inside.joined(late), window, clause, place, error)
+    together = judge_clause(inside.joined(late), window, clause, place, error, over)
     if ended.decision == "holds" and together.misses <= together.allowed_fraction * together.n:
         return ended
     return msgspec.structs.replace(together, decision="undecided") if together.decision == "holds" else together
 
 
-def judge_clause(inside: Rows, window: Window, clause: Clause, place: int, error: float) -> ClauseResult:
+def judge_clause(inside: Rows, window: Window, clause: Clause, place: int, error: float, over: bool) -> ClauseResult:
     """One clause over the steady window: its share of misses, how sure that is, what follows.
 
     ``place`` is the clause's in the table's service level, ``error`` that of taking a failing level for a good one.
@@ -155,7 +166,7 @@ def judge_clause(inside: Rows, window: Window, clause: Clause, place: int, error
         return ClauseResult(clause.text, 0, 0, allowed, None, 0.0, 1.0, "undecided", 0.0, None, clause.bound)
     dispersion = _dispersion(inside, window, clause, judged, missed)
     n_effective, misses_effective = n / dispersion, misses / dispersion
-    low, _ = anytime_interval(misses_effective, n_effective, ERROR)
+    low, _ = anytime_interval(misses_effective, n_effective, FAIL_ERROR)
     _, high = anytime_interval(misses_effective, n_effective, error)
     value = misses / n if clause.percentile is None else _value(inside, clause, judged)
     return ClauseResult(
@@ -166,7 +177,7 @@ def judge_clause(inside: Rows, window: Window, clause: Clause, place: int, error
         misses / n,
         low,
         high,
-        _decision(clause, n, misses, low, high),
+        _decision(clause, n, misses, low, high, over),
         n_effective,
         value,
         clause.bound,
@@ -179,14 +190,15 @@ def _value(inside: Rows, clause: Clause, judged: Flags) -> float | None:
     return quantile(np.where(np.isnan(values), np.inf, values)[judged], 1.0 - clause.allowed_fraction)
 
 
-def _decision(clause: Clause, n: int, misses: int, low: float, high: float) -> str:
+def _decision(clause: Clause, n: int, misses: int, low: float, high: float, over: bool) -> str:
     allowed = clause.allowed_fraction
     if low > allowed:
         return "fails"
     if clause.metric == "errors":
         # Rare errors are a guard, not a quantile: to prove them below 1 % would take 300 answers without one.
         return "holds" if n >= smallest_telling_n(0.05) and misses <= allowed * n else "undecided"
-    return "holds" if n >= smallest_telling_n(allowed) and high <= allowed else "undecided"
+    within = high <= allowed or (over and misses <= allowed * n)
+    return "holds" if n >= smallest_telling_n(allowed) and within else "undecided"
 
 
 def _dispersion(

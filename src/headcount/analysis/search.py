@@ -24,15 +24,20 @@ LEAST_REQUESTS = 62
 """What it must show at least, to decide about a p95."""
 OVERHEAD_CYCLES = 2.25
 """What a level takes before its steady window begins: starting everybody, and warming up."""
-BRACKET_CYCLES, REFINE_CYCLES, CONFIRM_CYCLES, LEAST_CYCLES = 1.5, 4.0, 6.0, 3.0
+BRACKET_CYCLES, REFINE_CYCLES, CONFIRM_CYCLES, LEAST_CYCLES = 0.6, 4.0, 6.0, 3.0
 """The steady window of a level, in turn cycles: far from the limit, near it, to confirm, and at least."""
-CONFIRM_BELIEF, CONFIRM_MARGIN = 0.7, 0.99
-"""The candidate is the largest number that the limit reaches with this probability, and no more than this share of
-where it probably lies: at the limit itself every other visit would break."""
+BEGUN = 0.1
+"""The candidate is where the limit lies at even odds. A number within this much probability of it that has held before
+goes first: it needs fewer visits."""
+WIDE, FULL_WAIT = 1.3, 0.7
+"""While the levels below and above the limit are further apart than this, what they showed tells better than the fit
+where it lies; and how long people wait on average, in bounds, where 5 % wait longer than the bound in a queue."""
 OVER_DOUBT = 0.9
 """A level is over the limit when more miss than may with this probability."""
+FIRST_STRIDE, EASY_STRIDE, STRIDE = 16, 4, 2
+"""How many times as many people the next level has: after one or two persons, while waits are easy, and else."""
 EASY_FRACTION = 0.4
-"""A level whose waits stay below this share of their bounds is far from the limit: the next is four times as big."""
+"""Waits below this share of their bounds are easy."""
 MIN_REFINED, MAX_REFINED = 2, 4
 """How many levels refine before the first confirmation: at least, where there is room for them, and at most."""
 MAX_LEVELS = 60
@@ -152,7 +157,7 @@ def _choose(summaries: Sequence[LevelSummary], limits: Limits) -> tuple[int, str
         if sum(s.users == last.users for s in summaries) > MAX_EMPTY:
             return None
         # Nobody finished a turn in the steady window: as soon as it is known how long one takes, more people will.
-        return (last.users if last.turn_cycle_s is None else min(4 * last.users, top)), "bracket"
+        return (last.users if last.turn_cycle_s is None else min(FIRST_STRIDE * last.users, top)), "bracket"
     over = [s.users for s in known.values() if s.over]
     if not over:
         return _upwards(known, summaries, limits, top)
@@ -170,7 +175,7 @@ def _upwards(
     if highest.unclear and len(highest.visits) < 3:
         return highest.users, "refine"
     if highest.users < top:
-        return min((4 if _easy(highest) else 2) * highest.users, top), "bracket"
+        return min(_stride(highest) * highest.users, top), "bracket"
     if highest.held >= limits.confirmations or highest.unheld >= MAX_UNHELD:
         return None
     if summaries[-1].users == highest.users and highest.users > 1:
@@ -178,10 +183,13 @@ def _upwards(
     return highest.users, "confirm"
 
 
-def _easy(standing: Standing) -> bool:
-    """Whether every wait stayed far below its bound."""
+def _stride(standing: Standing) -> int:
+    """How many times as many people come next: the more, the further every wait stayed below its bound."""
     clauses = [c for visit in standing.visits for c in visit.clauses if c.bound is not None and c.n > 0]
-    return all(c.value is not None and c.value <= EASY_FRACTION * (c.bound or 0.0) for c in clauses)
+    easy = all(c.value is not None and c.value <= EASY_FRACTION * (c.bound or 0.0) for c in clauses)
+    if not easy:
+        return STRIDE
+    return FIRST_STRIDE if standing.users <= 2 else EASY_STRIDE
 
 
 def _downwards(known: dict[int, Standing], lowest: int) -> tuple[int, str] | None:
@@ -205,12 +213,14 @@ def _between(
     low, high = fit.interval_users()
     refined = sum(s.purpose == "refine" for s in summaries)
     narrow = high - low <= 2 or high <= low * (1.0 + limits.resolution) ** 2
-    candidate = _candidate(known, fit, over, limits)
+    nothing_between = over > WIDE * below and not any(below < users < over for users in known)
+    guess = _interpolated(known[below], known[over]) if nothing_between else fit.quantile(0.5)
+    candidate = _candidate(known, fit, guess, over, limits)
     pressed = candidate is not None and _pressed(known, candidate, summaries, limits)
     enough = narrow or refined >= (MIN_REFINED if pressed else MAX_REFINED)
-    if over - below > 1 and not enough:
-        guess = _interpolated(known[below], known[over]) if over > 1.3 * below else fit.quantile(0.5)
-        return min(max(round(guess), below + 1), over - 1), "refine"
+    between = min(max(round(guess), below + 1), over - 1)
+    if over - below > 1 and not enough and between != summaries[-1].users:
+        return between, "refine"
     if candidate is None:
         return (below // 2, "bracket") if below > 1 else None
     done = max((s.users for s in known.values() if s.held >= limits.confirmations and s.users < over), default=0)
@@ -240,10 +250,11 @@ def _higher(known: dict[int, Standing], confirmed: int, fit: LimitFit, over: int
 
 
 def _interpolated(below: Standing, over: Standing) -> float:
-    """Where the first clause meets its bound, by its value at a level below the limit and at one above it.
+    """Where the first clause meets its bound, by what a level below the limit and one above it showed.
 
-    Waits stay low until the server is full and then grow by one person's share of its throughput for each more: the
-    line back from above and the straight one between both enclose the truth; the middle of them is taken.
+    A server that is full answers as many a second as it can: the people whom that serves are those whose turn cycle,
+    as long as below the limit and with a wait within the bound, it fills. A straight line between both waits lies
+    below the truth, since waits stay low until the server is full; for speed of writing it is all there is.
     """
     low, high = below.visits[-1], over.visits[-1]
     guesses = []
@@ -252,8 +263,10 @@ def _interpolated(below: Standing, over: Standing) -> float:
         if before.value is None or after.value is None or bound is None or not before.value < bound < after.value:
             continue
         straight = low.users + (bound - before.value) / (after.value - before.value) * (high.users - low.users)
-        back = high.users - (high.requests_per_s or 0.0) * (after.value - bound)
-        guesses.append(0.5 * (straight + max(straight, back)) if after.clause.startswith("ttft") else straight)
+        full = straight
+        if after.clause.startswith("ttft") and high.requests_per_s and low.turn_cycle_s:
+            full = max(straight, high.requests_per_s * (low.turn_cycle_s + FULL_WAIT * bound))
+        guesses.append(0.5 * (straight + full))
     ratio = high.users / low.users
     guess = min(guesses, default=math.sqrt(low.users * high.users))
     return float(min(max(guess, low.users * ratio**0.15), low.users * ratio**0.85))
@@ -267,20 +280,17 @@ def _pressed(known: dict[int, Standing], candidate: int, summaries: Sequence[Lev
     return cycle_s is not None and limits.max_time_s - spent_s(summaries) < visits * _least_s(candidate, cycle_s)
 
 
-def _candidate(known: dict[int, Standing], fit: LimitFit, over: int, limits: Limits) -> int | None:
-    """The largest number of people that the limit reaches in all likelihood and against which nothing was seen.
-
-    Within the resolution of it a number that held already goes first: it needs fewer visits.
-    """
-    believed = math.floor(min(fit.quantile(1.0 - CONFIRM_BELIEF), CONFIRM_MARGIN * fit.quantile(0.5)))
+def _candidate(known: dict[int, Standing], fit: LimitFit, guess: float, over: int, limits: Limits) -> int | None:
+    """The number of people to confirm: that of the guess, or one as likely that held before; none given up."""
+    believed = math.floor(guess)
     step = 0.5 * limits.resolution
     given_up = [s.users for s in known.values() if s.unheld >= MAX_UNHELD]
     below_those = min((math.floor(min(u - 1.0, u / (1.0 + step))) for u in given_up), default=over - 1)
     believed = min(max(min(believed, below_those), 1), over - 1)
-    close = min(believed - 1, math.ceil(believed / (1.0 + step)))
-    begun = [s for s in known.values() if close <= s.users <= believed and s.held and s.acceptable]
+    low, high = math.floor(fit.quantile(0.5 - BEGUN)), math.floor(fit.quantile(0.5 + BEGUN))
+    begun = [s for s in known.values() if low <= s.users <= high and s.held and s.acceptable and s.users < over]
     if begun:
-        return max(s.users for s in begun)
+        return max(begun, key=lambda s: (s.held, s.users)).users
     return next((u for u in range(believed, 0, -1) if u not in known or known[u].acceptable), None)
 
 
@@ -289,7 +299,7 @@ def _meanwhile(known: dict[int, Standing], candidate: int, fit: LimitFit, over: 
 
     A level above that probably fails, until one close by has; then the next smaller candidate, in case this one breaks.
     """
-    step = max(1, round(limits.resolution * candidate))
+    step = max(1, round(0.5 * limits.resolution * candidate))
     below = candidate - step
     if over <= candidate + 2 * step and below >= 1 and (below not in known or known[below].acceptable):
         return below, "confirm"
@@ -314,6 +324,8 @@ def _timed(users: int, purpose: str, summaries: Sequence[LevelSummary], limits: 
         wanted_s = overhead_s + cycle_s * max(cycles, NEAR_REQUESTS / users)
         visits = 2 * limits.confirmations
         wanted_s = max(least_s, min(wanted_s, left_s / visits))
+        if wanted_s <= left_s < wanted_s + least_s:
+            wanted_s = left_s  # nothing more would fit after it
     empty = sum(s.users == users and s.n_requests == 0 for s in summaries)
     time_s = min(wanted_s * 2.0**empty, limits.level_time_s)
     return Plan(users, purpose, time_s) if min(time_s, least_s) <= left_s else None

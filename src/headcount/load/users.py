@@ -10,6 +10,8 @@ import itertools
 from collections.abc import Callable, Coroutine, Iterator
 from typing import Any
 
+import msgspec
+
 from headcount.engine import Engine
 from headcount.load.talk import Press, Talker
 from headcount.records import Conversation, Level, Request
@@ -25,7 +27,7 @@ from headcount.workload.arrivals import (
     press_instants,
     recorded_instants,
 )
-from headcount.workload.streams import words_of
+from headcount.workload.streams import random_stream, words_of
 
 __all__ = ["Crowd"]
 
@@ -87,8 +89,7 @@ class Crowd:
         if self._instants() is not None:
             return
         for person in range(self._process, self._level.users, self._level.processes):
-            conversations = self._workload.conversations(person, self._stream)
-            self._conversations[person] = itertools.chain([next(conversations)], conversations)
+            self._conversations[person] = self._conversations_of(person)
 
     def start(self, at_s: float) -> None:
         """Start everybody at their own instant from ``at_s`` on, in seconds since the run began; returns at once."""
@@ -133,9 +134,23 @@ class Crowd:
         level = self._level
         at_s = self._began_at_s + person / level.users * level.spread_s
         press = self._press(person)
-        conversations = self._conversations.pop(person, None) or self._workload.conversations(person, self._stream)
+        conversations = self._conversations.pop(person, None) or self._conversations_of(person)
         for number, conversation in enumerate(itertools.islice(conversations, level.conversations_each)):
             at_s = await self._talker.hold(person, number, conversation, at_s, press)
+
+    def _conversations_of(self, person: int) -> Iterator[Conversation]:
+        """All conversations of one person, the first one drawn.
+
+        People who do not all come at once leave their first conversation after a random turn of it: as if each had
+        come in the middle of one. Else everybody's history would grow and end in step with everybody else's, and
+        the load with it, for many turns. What they ask is asked in full, so that no history is made up.
+        """
+        conversations = self._workload.conversations(person, self._stream)
+        first = next(conversations)
+        if self._level.spread_s > 0.0 and self._level.conversations_each is None:
+            stays = random_stream(self._seed, words_of(self._stream), person, "stays").randint(1, len(first.turns))
+            first = msgspec.structs.replace(first, turns=first.turns[:stays])
+        return itertools.chain([first], conversations)
 
     def _press(self, person: int) -> Press | None:
         """When a person presses enter who is ready at a given instant; None for one who waits for nobody."""

@@ -17,8 +17,8 @@ __all__ = ["Crossing", "Floats", "crossing"]
 
 Floats = npt.NDArray[np.floating[Any]]
 
-_SLOPES = np.exp(np.linspace(math.log(2.0), math.log(200.0), 20))
-_LOG_BELIEF = -0.5 * ((np.log(_SLOPES) - math.log(20.0)) / 0.9) ** 2
+_SLOPES = np.exp(np.linspace(math.log(2.0), math.log(400.0), 24))
+_LOG_BELIEF = -0.5 * ((np.log(_SLOPES) - math.log(20.0)) / 1.1) ** 2
 """Of logit(share) against log(users): 20, give or take a factor of 2.5; simulated servers showed 4 to 40, a cliff
 65."""
 _GRID = 800
