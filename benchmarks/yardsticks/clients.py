@@ -1,64 +1,30 @@
-"""Load generators on one case: each is run as its own command, and its report is held against the server's record."""
+"""headcount, the floors and the rivals on one case: each is run as its own command, its report held against the truth."""
 
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import os
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from array import array
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from yardsticks.truth import HERE, Record, Tools, Truthd
+from yardsticks.case import TOKENS, Case, Client, Report, script, script_report
+from yardsticks.rivals import RIVALS
+from yardsticks.truth import Nanoseconds, Record, Tools, Truthd
 
-TOKENS = 128
 UNLIKE = ["--jitter", "lognormal", "--sigma", "0.02"]
 """Every wait of the server differs by 2 % or so. In step to the millisecond, as clients start them, streams would come
 in batches, and the client that starts them most coarsely would look cheapest."""
 TICK_S = 1 / os.sysconf("SC_CLK_TCK")
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
-
-
-class Case(NamedTuple):
-    """What is asked of a client."""
-
-    name: str
-    people: int
-    seconds: float
-    rate_per_s: float | None = None
-    """New requests a second in the open loop; None in the closed one."""
-    full_speed: bool = False
-    """The server answers as fast as its socket takes it, up to 16 events a write."""
-    processes: int = 1
-
-    @property
-    def answers(self) -> int:
-        """For a client that counts answers instead of seconds."""
-        if self.full_speed:
-            return int(1200 * self.seconds)
-        rate = self.rate_per_s if self.rate_per_s is not None else self.people / 2.64
-        return max(self.people, int(rate * self.seconds))
-
-
-def opened(streams: int, rate_per_s: float, seconds: float) -> Case:
-    """Open loop with so many streams in the mean."""
-    return Case(f"open {streams}", streams, seconds, rate_per_s)
-
-
-def closed(people: int, seconds: float) -> Case:
-    """Closed loop without think time."""
-    return Case(f"closed {people}", people, seconds)
-
-
-def peak(people: int, seconds: float) -> Case:
-    """As fast as the client can."""
-    return Case(f"peak {people}", people, seconds, full_speed=True)
 
 
 class Outcome(NamedTuple):
@@ -78,6 +44,8 @@ class Outcome(NamedTuple):
     cpu_us_per_event: float | None
     """Of the client's processes together, while the load was steady."""
     answers_per_s: float | None
+    cpu_us_per_answer: float | None
+    """Of its load processes alone, at full speed."""
     start_s: float | None
     """From the command to the first request."""
     parent_rss_mb: float | None
@@ -87,24 +55,6 @@ class Outcome(NamedTuple):
         """In one line."""
         named = zip(self._fields, self, strict=True)
         return "  ".join(f"{name}={value:.4g}" for name, value in named if value is not None)
-
-
-class Report(NamedTuple):
-    """What a client says it saw, one entry an answer."""
-
-    ttft_s: Any
-    gaps_s: Any
-    achieved: float | None = None
-    ttft_p95_s: float | None = None
-    """For a client that tells nothing else."""
-
-
-class Client(NamedTuple):
-    """How one is run and read."""
-
-    command: Callable[[Case, int, Tools, Path, str | None], list[str]]
-    report: Callable[[Case, Path], Report]
-    can: Callable[[Case], bool]
 
 
 # --- headcount -------------------------------------------------------------------------------
@@ -137,41 +87,23 @@ def _headcount_report(case: Case, folder: Path) -> Report:
     from headcount.workload.arrivals import Open, arrival_instants
 
     run = open_run(max((folder / "runs").iterdir(), key=lambda path: path.stat().st_mtime))
-    requests = list(run.requests())
-    good = [request for request in requests if request.error is None and request.chunk_at_s]
+    level = run.levels()[0]
+    waits_s, gaps_s, n = array("d"), [np.empty(0)], 0
+    for request in run.requests():
+        n += 1
+        if request.error is None and request.chunk_at_s:
+            waits_s.append(request.chunk_at_s[0] - request.scheduled_at_s)
+            if not case.full_speed:
+                gaps_s.append(np.diff(request.chunk_at_s))
     achieved = None
     if case.rate_per_s is not None:
-        level = run.levels()[0]
         held_s = (level.stopped_at_s or 0.0) - level.began_at_s
-        planned = 0
-        for instant_s in arrival_instants(Open(), case.rate_per_s, 1, f"level {level.index}"):
-            if instant_s > held_s:
-                break
-            planned += 1
-        achieved = len(requests) / planned
-    return Report(
-        np.array([request.chunk_at_s[0] - request.scheduled_at_s for request in good]),
-        np.concatenate([np.diff(request.chunk_at_s) for request in good] or [np.empty(0)]),
-        achieved,
-    )
+        instants = arrival_instants(Open(), case.rate_per_s, 1, f"level {level.index}")
+        achieved = n / sum(1 for _ in itertools.takewhile(lambda instant_s: instant_s <= held_s, instants))
+    return Report(np.array(waits_s), np.concatenate(gaps_s), achieved)
 
 
-# --- floors and peers ------------------------------------------------------------------------
-
-
-def _script(name: str) -> Callable[[Case, int, Tools, Path, str | None], list[str]]:
-    def command(case: Case, port: int, tools: Tools, folder: Path, python: str | None) -> list[str]:
-        counts = [str(port), str(case.people), str(case.answers), str(TOKENS), str(folder / "report.txt")]
-        rate = [] if case.rate_per_s is None else [str(case.rate_per_s)]
-        return [python or sys.executable, str(HERE / f"{name}.py"), *counts, *rate]
-
-    return command
-
-
-def _script_report(case: Case, folder: Path) -> Report:
-    answers = [json.loads(line) for line in (folder / "report.txt").read_text().splitlines()]
-    ttft_s = np.array([answer[1] - answer[0] for answer in answers]) / 1e9
-    return Report(ttft_s, np.concatenate([np.diff(answer[1:]) for answer in answers]) / 1e9)
+# --- floors ------------------------------------------------------------------------
 
 
 def _floorc_command(case: Case, port: int, tools: Tools, folder: Path, python: str | None) -> list[str]:
@@ -184,34 +116,28 @@ def _floorc_report(case: Case, folder: Path) -> Report:
     return Report(None, None, None, said["ttft_p95"] / 1000)
 
 
-def _vllm_command(case: Case, port: int, tools: Tools, folder: Path, python: str | None) -> list[str]:
-    rate = ["--request-rate", "inf" if case.rate_per_s is None else str(case.rate_per_s)]
-    people = ["--max-concurrency", str(case.people)] if case.rate_per_s is None else []
-    lengths = ["--random-input-len", "20", "--random-output-len", str(TOKENS), "--num-prompts", str(case.answers)]
-    kind = ["--backend", "openai-chat", "--endpoint", "/v1/chat/completions", "--dataset-name", "random"]
-    where = ["--base-url", f"http://127.0.0.1:{port}", "--model", "mock", "--tokenizer", os.environ["VLLM_TOKENIZER"]]
-    result = ["--save-result", "--result-dir", str(folder), "--result-filename", "report.txt"]
-    percentiles = ["--percentile-metrics", "ttft,itl", "--metric-percentiles", "95", "--ignore-eos"]
-    start = [str(Path(python or "").with_name("vllm")), "bench", "serve"]
-    return [*start, *kind, *where, *lengths, *rate, *people, *result, *percentiles]
-
-
-def _vllm_report(case: Case, folder: Path) -> Report:
-    said = json.loads((folder / "report.txt").read_text())
-    return Report(None, None, None, said["p95_ttft_ms"] / 1000)
-
-
 CLIENTS: dict[str, Client] = {
     "headcount": Client(_headcount_command, _headcount_report, lambda case: True),
-    "floor": Client(_script("floor"), _script_report, lambda case: case.processes == 1),
+    "floor": Client(script("floor"), script_report, lambda case: case.processes == 1),
     "floorc": Client(_floorc_command, _floorc_report, lambda case: case.rate_per_s is None and not case.full_speed),
-    "aiohttp": Client(_script("stock_aiohttp"), _script_report, lambda case: case.rate_per_s is None),
-    "locust": Client(_script("locust_people"), _script_report, lambda case: case.rate_per_s is None),
-    "vllm": Client(_vllm_command, _vllm_report, lambda case: case.processes == 1),
+    **RIVALS,
 }
 
 
 # --- one run ---------------------------------------------------------------------------------
+
+
+class Spent(NamedTuple):
+    """Processor time between two instants."""
+
+    began_ns: int
+    ended_ns: int
+    cpu_s: float
+    children_cpu_s: float
+
+    def holds(self, at_ns: Nanoseconds) -> int:
+        """How many of these lie between them."""
+        return int(((at_ns >= self.began_ns) & (at_ns < self.ended_ns)).sum())
 
 
 class Meter(threading.Thread):
@@ -227,9 +153,10 @@ class Meter(threading.Thread):
         self._waits: list[tuple[int, dict[int, int]]] = []
         """Instants, and how long each process had waited until then, in nanoseconds."""
         self._cpu_s: dict[int, float] = {}
+        """Of each process."""
         self._over = threading.Event()
-        self.seen: list[tuple[int, float]] = []
-        """Instants in nanoseconds, and processor time until then."""
+        self.seen: list[tuple[int, float, float]] = []
+        """Instants in nanoseconds, and processor time until then: of all processes, and of the children alone."""
         self.rss_bytes: dict[int, int] = {}
         """The most of each process."""
 
@@ -242,7 +169,8 @@ class Meter(threading.Thread):
                     continue
                 self._cpu_s[pid] = (int(fields[11]) + int(fields[12])) * TICK_S
                 self.rss_bytes[pid] = max(self.rss_bytes.get(pid, 0), int(fields[21]) * PAGE_BYTES)
-            self.seen.append((time.monotonic_ns(), sum(self._cpu_s.values())))
+            cpu_s = sum(self._cpu_s.values())
+            self.seen.append((time.monotonic_ns(), cpu_s, cpu_s - self._cpu_s.get(self._pid, 0.0)))
             self._waits.append((time.monotonic_ns(), self._waited_ns()))
 
     def stop(self) -> None:
@@ -250,12 +178,13 @@ class Meter(threading.Thread):
         self._over.set()
         self.join()
 
-    def between(self, began_ns: int, ended_ns: int) -> tuple[float, int, int] | None:
-        """Processor time, and the two readings it lies between; None when there were none."""
+    def between(self, began_ns: int, ended_ns: int) -> Spent | None:
+        """Processor time within; None when it was looked at too seldom."""
         inside = [reading for reading in self.seen if began_ns <= reading[0] <= ended_ns]
         if len(inside) < 3:
             return None
-        return inside[-1][1] - inside[0][1], inside[0][0], inside[-1][0]
+        first, last = inside[0], inside[-1]
+        return Spent(first[0], last[0], last[1] - first[1], last[2] - first[2])
 
     def waited_fraction(self, began_ns: int, ended_ns: int) -> float:
         """Of the process that waited most; 0 where the system does not tell."""
@@ -274,17 +203,23 @@ class Meter(threading.Thread):
         return found
 
     def _children(self) -> list[int]:
-        try:
-            return [int(pid) for pid in Path(f"/proc/{self._pid}/task/{self._pid}/children").read_text().split()]
-        except OSError:
-            return []
+        """Those of its children too."""
+        found: list[int] = []
+        parents = [self._pid]
+        while parents:
+            tasks = Path(f"/proc/{parents.pop()}/task")
+            with contextlib.suppress(OSError):
+                for said in tasks.glob("*/children"):
+                    parents += (children := [int(pid) for pid in said.read_text().split()])
+                    found += children
+        return found
 
 
 def run_client(name: str, case: Case, tools: Tools, folder: Path, python: str | None, pinned: bool) -> Outcome:
     """One run against a fresh server."""
     client = CLIENTS[name]
-    pinned = pinned and (os.cpu_count() or 1) > 1 and case.processes == 1
-    options = ["--max-rate", "--coalesce", "16"] if case.full_speed else UNLIKE
+    pinned = pinned and case.pinned and (os.cpu_count() or 1) > 1 and case.processes == 1
+    options = ["--max-rate", "--coalesce", str(case.coalesce)] if case.full_speed else [] if case.in_step else UNLIKE
     server = Truthd(tools.truthd, folder, *options, pinned=pinned, events=not case.full_speed, tokens=TOKENS)
     with server, (folder / "said.txt").open("w") as said:
         command = client.command(case, server.port, tools, folder, python)
@@ -307,8 +242,8 @@ def _outcome(case: Case, report: Report, record: Record, meter: Meter, pid: int,
     warm_ns = min(began_ns + int(3e9), (began_ns + ended_ns) // 2)
     p95 = report.ttft_p95_s if report.ttft_s is None else float(np.quantile(report.ttft_s, 0.95))
     gaps = report.gaps_s if report.gaps_s is not None and len(record.gaps_ns) else None
-    cpu = meter.between(warm_ns, ended_ns)
-    events = int(((record.event_ns >= cpu[1]) & (record.event_ns < cpu[2])).sum()) if cpu else 0
+    spent = meter.between(warm_ns, ended_ns)
+    events, answers = (spent.holds(record.event_ns), spent.holds(record.done_ns)) if spent else (0, 0)
     done_inside = (record.done_ns > warm_ns) & (record.done_ns <= ended_ns)
     workers = [rss for process, rss in meter.rss_bytes.items() if process != pid]
     return Outcome(
@@ -321,8 +256,9 @@ def _outcome(case: Case, report: Report, record: Record, meter: Meter, pid: int,
         else abs(float(np.quantile(gaps, 0.95) / (np.quantile(record.gaps_ns, 0.95) / 1e9)) - 1.0),
         achieved=report.achieved,
         in_flight=None if case.full_speed else record.in_flight(warm_ns, ended_ns),
-        cpu_us_per_event=cpu[0] / events * 1e6 if cpu and events else None,
+        cpu_us_per_event=spent.cpu_s / events * 1e6 if spent and events else None,
         answers_per_s=int(done_inside.sum()) / max(1e-9, (ended_ns - warm_ns) / 1e9),
+        cpu_us_per_answer=spent.children_cpu_s / answers * 1e6 if spent and answers and case.full_speed else None,
         start_s=(record.first_asked_ns - asked_ns) / 1e9,
         parent_rss_mb=meter.rss_bytes.get(pid, 0) / 1e6,
         worker_rss_mb=max(workers, default=0) / 1e6,
