@@ -21,16 +21,19 @@ _PLAN = (
     *((1, 30, 2), (1, 20, 80), (1, 250, 2), (4, 20, 80), (1, 900, 2), (4, 600, 64), (16, 20, 80), (1, 1800, 2)),
     *((2, 20, 80), (8, 20, 80), (8, 900, 128), (32, 20, 80)),
 )
-"""(requests at once, words of each prompt, tokens of each answer), the most telling ones first. Two tokens: it is the
-prompt that matters."""
+"""(requests at once, words of each prompt, tokens of each answer), the most telling ones first."""
 _NEEDED = 4
 """So many steps are taken however slow the server is: without them there is nothing to fit."""
-_REPEATS, _LONG_REPEATS, _LONG_WORDS = 3, 2, 600
-"""The first of each is dropped: it may find things cold. What is long takes its time and is not asked as often."""
-_STEP_SHARE = 0.125
-"""Of all the time, for one step: on a slow server prompts and answers are shorter."""
+_PASSES = 7
+"""The plan is gone through so often, as far as there is time. The first pass finds things cold, and counts only for
+steps that no later one reached."""
+_STEP_SHARE = 0.045
+"""Of all the time, for one step of one pass: on a slow server prompts and answers are shorter."""
 _FEWEST_TOKENS, _FEWEST_WORDS = 20, 60
 _LONGEST_S = 40.0
+_PROMPT_ONLY = 2
+"""Tokens of an answer that does not matter."""
+_ADAPTER_REPEATS = 4
 _CONTEXT_PER_WORD = 4
 """Tokens that a word of an unknown vocabulary may cost."""
 
@@ -83,27 +86,66 @@ async def probe(
     """Ask until everything was seen that fits into ``longest_s``, the most telling things first. Prompts that might not
     fit into ``context_tokens`` and bursts beyond ``slots`` are left out. ``told`` hears what is asked next."""
     asker, seen = _Timed(engine, longest_s), Seen()
-    for number, (requests, words, tokens) in enumerate(_PLAN):
-        room_words = context_tokens // _CONTEXT_PER_WORD - tokens
-        fits = 2 * room_words >= words
-        words, tokens = asker.affordable(requests, min(words, room_words), tokens)
-        within = requests <= (slots or seen.slots or requests)
-        if not fits or not within or (number >= _NEEDED and not asker.has_time(requests, words, tokens)):
-            continue
-        if tokens <= 2:
-            told(f"prompts of {words} words alone")
-            seen.prefills += await _prefills(asker, words, round_trip_s)
-        else:
-            told(f"{requests} at once, prompts of {words} words, answers of {tokens} tokens")
-            seen.decodes += await _decodes(asker, requests, words, tokens, seen)
+    steps = [_Step(*planned) for planned in _PLAN]
+    for number in range(_PASSES):
+        for place, step in enumerate(steps):
+            step = steps[place] = asker.affordable(step, context_tokens) if not number else step
+            within = step.requests <= (slots or seen.slots or step.requests)
+            needed = not number and place < _NEEDED
+            if step.words and within and (needed or asker.has_time(step)):
+                if not number:
+                    told(str(step))
+                await _take(asker, step, cold=not number, round_trip_s=round_trip_s, known=seen)
+    seen.prefills = [one for step in steps for one in step.prefills()]
+    seen.decodes = [one for step in steps for one in step.decodes()]
     told("a prompt twice")
-    words, _ = asker.affordable(1, min(900, context_tokens // _CONTEXT_PER_WORD), 2)
-    seen.cached_share = await _cached_share(asker, words)
+    seen.cached_share = await _cached_share(asker, max(step.words for step in steps if step.tokens <= _PROMPT_ONLY))
     if adapter is not None:
         told(f"answers with {adapter}")
         seen.adapter_fraction = await _adapter_fraction(asker, adapter)
     seen.took_s = asker.elapsed_s
     return seen
+
+
+@dataclass(slots=True)
+class _Step:
+    """Something that is asked in every pass, and what was seen."""
+
+    requests: int
+    words: int
+    """Of each prompt; 0: it does not fit into the context."""
+    tokens: int
+    cold: list[PrefillSeen | DecodeSeen] = field(default_factory=list)
+    warm: list[PrefillSeen | DecodeSeen] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        if self.tokens <= _PROMPT_ONLY:
+            return f"prompts of {self.words} words alone"
+        return f"{self.requests} at once, prompts of {self.words} words, answers of {self.tokens} tokens"
+
+    def prefills(self) -> list[PrefillSeen]:
+        """The median of those that count; none for a burst."""
+        seen = [one for one in self.warm or self.cold if isinstance(one, PrefillSeen)]
+        if not seen:
+            return []
+        return [PrefillSeen(round(median(one.prompt_tokens for one in seen)), median(one.ttft_s for one in seen))]
+
+    def decodes(self) -> list[DecodeSeen]:
+        """The median of those that count; none for a prompt alone."""
+        seen = [one for one in self.warm or self.cold if isinstance(one, DecodeSeen)]
+        if not seen:
+            return []
+        contexts, gaps = median(one.context_tokens for one in seen), median(one.gap_s for one in seen)
+        return [DecodeSeen(self.requests, contexts, gaps)]
+
+
+async def _take(asker: _Timed, step: _Step, *, cold: bool, round_trip_s: float, known: Seen) -> None:
+    """One step of one pass."""
+    kept: list[PrefillSeen | DecodeSeen] = step.cold if cold else step.warm
+    if step.tokens <= _PROMPT_ONLY:
+        kept += await _prefill(asker, step.words, round_trip_s)
+    else:
+        kept += await _decode(asker, step, known)
 
 
 class _Timed(Asker):
@@ -121,63 +163,58 @@ class _Timed(Asker):
         """Since the first question."""
         return self._now() - self._began_s
 
-    def affordable(self, requests: int, words: int, tokens: int) -> tuple[int, int]:
-        """The words and tokens of a step, fewer where the server is too slow for them."""
-        share = self._longest_s * _STEP_SHARE / max(1e-9, self._step_s(requests, words, tokens))
+    def affordable(self, step: _Step, context_tokens: int) -> _Step:
+        """The step with fewer words and tokens where the server is too slow for them, or its context too short; with
+        none where too little would be left."""
+        words = min(step.words, context_tokens // _CONTEXT_PER_WORD - step.tokens)
+        if 2 * words < step.words:
+            return _Step(step.requests, 0, step.tokens)
+        share = self._longest_s * _STEP_SHARE / max(1e-9, self._step_s(step.requests, words, step.tokens))
         if share >= 1.0:
-            return words, tokens
-        fewer_tokens = tokens if tokens <= 2 else max(_FEWEST_TOKENS, round(share * tokens))
-        return min(words, max(_FEWEST_WORDS, round(share * words))), fewer_tokens
+            return _Step(step.requests, words, step.tokens)
+        fewer = step.tokens if step.tokens <= _PROMPT_ONLY else max(_FEWEST_TOKENS, round(share * step.tokens))
+        return _Step(step.requests, min(words, max(_FEWEST_WORDS, round(share * words))), fewer)
 
-    def has_time(self, requests: int, words: int, tokens: int) -> bool:
+    def has_time(self, step: _Step) -> bool:
         """Whether a step is over before the time is, as long as others took."""
-        return self.elapsed_s + self._step_s(requests, words, tokens) < self._longest_s
+        return self.elapsed_s + self._step_s(step.requests, step.words, step.tokens) < self._longest_s
 
     def _step_s(self, requests: int, words: int, tokens: int) -> float:
-        once_s = requests * words * self._word_s + tokens * self._token_s * (1 + requests / 16)
-        return _repeats(words) * once_s
+        return requests * words * self._word_s + tokens * self._token_s * (1 + requests / 16)
 
     async def ask(self, text: str, tokens: int, adapter: str | None = None) -> tuple[float, Reply]:
         """Ask, and remember the pace of whoever was alone."""
         began_s, reply = await super().ask(text, tokens, adapter)
         if reply.chunk_at_s:
-            if tokens <= 2:
+            if tokens <= _PROMPT_ONLY:
                 self._word_s = (reply.chunk_at_s[0] - began_s) / text.count(" ")
             elif len(reply.chunk_at_s) > 8 and not self._token_s:
                 self._token_s = (reply.chunk_at_s[-1] - began_s) / len(reply.chunk_at_s)
         return began_s, reply
 
 
-def _repeats(words: int) -> int:
-    return _LONG_REPEATS if words >= _LONG_WORDS else _REPEATS
+async def _prefill(asker: Asker, words: int, round_trip_s: float) -> list[PrefillSeen]:
+    began_s, reply = await asker.ask(asker.text(words), _PROMPT_ONLY)
+    if reply.error is not None or not reply.chunk_at_s or not reply.prompt_tokens:
+        return []
+    computed = reply.prompt_tokens - (reply.cached_tokens or 0)
+    return [PrefillSeen(computed, reply.chunk_at_s[0] - began_s - round_trip_s)]
 
 
-async def _prefills(asker: Asker, words: int, round_trip_s: float) -> list[PrefillSeen]:
-    seen = []
-    for repeat in range(_repeats(words)):
-        began_s, reply = await asker.ask(asker.text(words), 2)
-        if repeat and reply.error is None and reply.chunk_at_s and reply.prompt_tokens:
-            computed = reply.prompt_tokens - (reply.cached_tokens or 0)
-            seen.append(PrefillSeen(computed, reply.chunk_at_s[0] - began_s - round_trip_s))
-    return seen
-
-
-async def _decodes(asker: Asker, requests: int, words: int, tokens: int, known: Seen) -> list[DecodeSeen]:
+async def _decode(asker: Asker, step: _Step, known: Seen) -> list[DecodeSeen]:
     """Gaps between the last first token and the first finish alone: others hold foreign prefills."""
-    seen = []
-    for repeat in range(_repeats(words)):
-        asked = await asyncio.gather(*(asker.ask(asker.text(words), tokens) for _ in range(requests)))
-        replies = [reply for _, reply in asked if _is_streamed(reply)]
-        if len(replies) < requests:
-            continue
-        from_s = max(reply.chunk_at_s[0] for reply in replies)
-        to_s = min(reply.chunk_at_s[-1] for reply in replies)
-        if from_s > to_s:  # somebody began only after somebody else had ended: there are fewer places
-            known.slots = sum(reply.chunk_at_s[0] < to_s for reply in replies)
-            return []
-        if repeat and (found := _gap(replies, from_s, to_s)):
-            seen.append(DecodeSeen(requests, *found))
-    return seen
+    texts = [asker.text(step.words) for _ in range(step.requests)]
+    asked = await asyncio.gather(*(asker.ask(text, step.tokens) for text in texts))
+    replies = [reply for _, reply in asked if _is_streamed(reply)]
+    if len(replies) < step.requests:
+        return []
+    from_s = max(reply.chunk_at_s[0] for reply in replies)
+    to_s = min(reply.chunk_at_s[-1] for reply in replies)
+    if from_s > to_s:  # somebody began only after somebody else had ended: there are fewer places
+        known.slots = sum(reply.chunk_at_s[0] < to_s for reply in replies)
+        return []
+    found = _gap(replies, from_s, to_s)
+    return [DecodeSeen(step.requests, *found)] if found else []
 
 
 def _is_streamed(reply: Reply) -> bool:
@@ -201,8 +238,8 @@ def _gap(replies: list[Reply], from_s: float, to_s: float) -> tuple[float, float
 
 async def _cached_share(asker: Asker, words: int) -> float:
     text = asker.text(words)
-    first_s, first = await asker.ask(text, 2)
-    again_s, again = await asker.ask(text, 2)
+    first_s, first = await asker.ask(text, _PROMPT_ONLY)
+    again_s, again = await asker.ask(text, _PROMPT_ONLY)
     if not first.chunk_at_s or not again.chunk_at_s:
         return 1.0
     return (again.chunk_at_s[0] - again_s) / (first.chunk_at_s[0] - first_s)
@@ -211,7 +248,7 @@ async def _cached_share(asker: Asker, words: int) -> float:
 async def _adapter_fraction(asker: Asker, adapter: str) -> float | None:
     """The pause between tokens with the adapter over that without; None when no answer came."""
     pauses_s: dict[str | None, list[float]] = {None: [], adapter: []}
-    for repeat in range(_REPEATS):
+    for repeat in range(_ADAPTER_REPEATS):
         for name, found in pauses_s.items():
             _, reply = await asker.ask(asker.text(20), 48, name)
             if repeat and _is_streamed(reply) and len(reply.chunk_at_s) > 8:

@@ -34,17 +34,17 @@ def gap_s(cost: Cost, sequences: int, context_tokens: float) -> float:
 
 @pytest.mark.parametrize("name", sorted(PROFILES))
 def test_the_constants_come_back(name: str) -> None:
-    """With 2 % jitter steps are known to 6 % from one sequence to 30, short and long contexts; what is well determined
+    """With 2 % jitter steps are known to 9 % from one sequence to 30, short and long contexts; what is well determined
     lies within three of its standard errors; the server was asked for less than a minute."""
     true = PROFILES[name].cost
     found = calibrated(server=name)
 
     assert check_trust(found) is None
-    assert found.took_s < 62.0
+    assert found.took_s < 61.0
     for sequences in (n for n in (1, 3, 12, 30) if n <= PROFILES[name].policy.slots):
         for context_tokens in (60, 600):
             truth = gap_s(true, sequences, context_tokens)
-            assert gap_s(found.cost, sequences, context_tokens) == pytest.approx(truth, rel=0.06)
+            assert gap_s(found.cost, sequences, context_tokens) == pytest.approx(truth, rel=0.09)
     for constant in ("weights_s", "token_s", "sequence_s", "context_token_s"):
         ratio = getattr(found.cost, constant) / getattr(true, constant)
         assert 1 / (1 + 3 * found.spread[constant]) < ratio < 1 + 3 * found.spread[constant], constant
@@ -86,7 +86,7 @@ def test_what_a_server_has_besides_is_seen() -> None:
         {"drift_per_hour": 80.0},
         {"throttle_after_s": 20.0, "throttle_factor": 2.0},
         {"leak_per_request": 0.01},
-        {"jitter": 0.3},
+        {"jitter": 0.6},
         {"proxy_limit": 4},
     ],
     ids=lambda options: next(iter(options)),

@@ -29,7 +29,7 @@ __all__ = ["LONGEST_S", "calibrate_server"]
 
 LONGEST_S = 60.0
 """A calibration takes no longer, as far as a server's pace can be foreseen."""
-_PROBE_SHARE, _CHECK_SHARE = 0.56, 0.15
+_PROBE_SHARE, _CHECK_SHARE = 0.52, 0.15
 """Of all the time: asking alone and in bursts; each of the two levels."""
 _CACHED = 0.6
 """A repeated prompt must be answered in less than this share of the first time's for a prefix cache to be believed."""

@@ -67,7 +67,7 @@ async def check_level(
     words = (_WORDS[0], min(_WORDS[1], fits_tokens // 8))
     step_s = cost.step_s(requests, requests, adapted=False) + cost.context_token_s * requests * 250.0
     answer_s = step_s * sum(_TOKENS) / 2 + requests * cost.token_s * 2.0 * sum(words) / 2 + request_s
-    rounds = min(12, max(2, ceil(longest_s / answer_s)))
+    rounds = min(60, max(2, ceil(longest_s / answer_s)))
     lived = await _live(engine, requests, rounds, answer_s, words, _PATIENCE * longest_s)
     label = f"{requests} at once"
     if len(lived) < requests:
