@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import subprocess
 from collections.abc import Callable, Sequence
 
 import msgspec
@@ -17,7 +18,7 @@ from headcount.preflight import probe
 from headcount.records import EngineFacts, Reply, Sample
 from headcount.scenario import Condition
 from headcount.session import Session
-from headcount.virtual import clock
+from headcount.virtual import VirtualLoop, clock
 
 __all__ = ["Arm", "Interleaved", "next_in_turn"]
 
@@ -112,17 +113,11 @@ class Interleaved:
 
     async def _command(self, condition: Condition) -> None:
         """Run the condition's command. Raises ``ServerError`` when it fails."""
-        process = await asyncio.create_subprocess_shell(
-            condition.before,
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.DEVNULL,
-            stderr=asyncio.subprocess.PIPE,
-        )
-        _, said = await process.communicate()
-        if process.returncode:
+        status, said = await _run_shell(condition.before)
+        if status:
             words = said.decode(errors="replace").strip()[-LAST_WORDS:]
             raise ServerError(
-                f"condition {condition.name!r}: the command before its levels ended with status {process.returncode}"
+                f"condition {condition.name!r}: the command before its levels ended with status {status}"
                 + (f": {words}" if words else ""),
                 f"run it by hand: {condition.before}",
             )
@@ -139,6 +134,20 @@ class Interleaved:
                 await asyncio.sleep(ASK_AGAIN_S)
             else:
                 return
+
+
+async def _run_shell(command: str) -> tuple[int, bytes]:
+    """Its exit status, and what it said on stderr."""
+    if isinstance(asyncio.get_running_loop(), VirtualLoop):  # which waits for no other process
+        ran = subprocess.run(  # noqa: ASYNC221 nothing else goes on meanwhile
+            command, shell=True, stdin=subprocess.DEVNULL, capture_output=True, check=False
+        )
+        return ran.returncode, ran.stderr
+    process = await asyncio.create_subprocess_shell(
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+    )
+    _, said = await process.communicate()
+    return process.returncode or 0, said
 
 
 def next_in_turn(held: Sequence[int | None]) -> int | None:

@@ -23,7 +23,7 @@ def find(evidence: Evidence) -> Finding:
         return Finding(
             f"Answers of every length feel good up to {tried} people, the most that were tried.", tuple(lines)
         )
-    told = ", ".join(f"{name} {users if users is not None else 0}" for name, users in most.items())
+    told = ", ".join(f"{name} {(users or 0) if evidence.under(name) else '–'}" for name, users in most.items())
     if len(set(most.values())) == 1:
         return Finding(f"The length of answers makes no difference to how many people feel good: {told}.", tuple(lines))
     return Finding(f"Up to how many people answers feel good, by their length: {told}.", tuple(lines))

@@ -20,6 +20,9 @@ def find(evidence: Evidence) -> Finding:
     waits = pooled(evidence.compared(streamed_name, whole_name, [MEASURES["e2e_p50_s"]]), "e2e_p50_s")
     if waits is not None:
         lines.append(said(waits, streamed_name, whole_name))
+    if not streamed or not whole:
+        missing = "streamed" if not streamed else "whole"
+        return Finding(f"No level of {missing} answers can be believed, so streaming cannot be judged.", tuple(lines))
     good_streamed, good_whole = (feels_good_up_to(levels, evidence.comfort) for levels in (streamed, whole))
     better = [
         users
@@ -52,8 +55,6 @@ def _wait_line(users: int, whole: LevelSummary, streamed: LevelSummary, evidence
 def _sentence(
     streamed: int | None, whole: int | None, better: int | None, levels: list[LevelSummary], evidence: Evidence
 ) -> tuple[str, tuple[str, ...]]:
-    if not levels:
-        return "No level of whole answers can be believed, so streaming cannot be judged.", ()
     fewest = min(levels, key=lambda one: one.users)
     if (streamed or 0) > (whole or 0):
         if whole is None:
