@@ -99,7 +99,7 @@ def test_people_who_come_all_at_once_wait_longer(tmp_path: Path) -> None:
     verdict, _ = held(tmp_path, shorter("burst", 12, level_time_s=120))
 
     assert verdict.trusted
-    assert verdict.sentence.startswith("As many people, but all at once: the slowest first tokens take")
+    assert verdict.sentence.startswith("As many people, but all at once: they wait ")
     assert verdict.advice
 
 
@@ -152,7 +152,7 @@ def test_the_step_beyond_the_adapter_slots_is_found(tmp_path: Path) -> None:
     """This server holds four adapters at once: from five on it swaps them, and people wait."""
     verdict, run = held(tmp_path, _adapters(60), adapters=ADAPTERS)
 
-    assert verdict.sentence.startswith("With 5 adapters instead of 4 the first token takes")
+    assert verdict.sentence.startswith("With 5 adapters instead of 4 people wait ")
     assert "swap" in verdict.sentence
     assert any(line.startswith("eels under 5 adapters: TTFT p50") for line in verdict.findings)
     asked = {request.adapter for request in run.requests()}

@@ -53,8 +53,8 @@ def _price(evidence: Evidence, base: str, mixed: list[str]) -> str:
     if dear:
         name, ratio = max(dear, key=lambda one: one[1].ratio)
         return (
-            f"Adapters have their price: with {name} {_wait(ratio)} {times(ratio)} times as long as with {base} "
-            f"(95 % {range_of(ratio)}); no step was seen up to {last}."
+            f"Adapters have their price: with {name} people wait {times(ratio)} times as long for {_what(ratio)} as with "
+            f"{base} (95 % {range_of(ratio)}); no step was seen up to {last}."
         )
     waits = pooled(ratios[last], "e2e_p50_s")
     if waits is not None and waits.statement in ("no-difference", "better"):
@@ -81,17 +81,17 @@ def _step_sentence(before: str, after: str, ratio: Ratio, evidence: Evidence) ->
     slots, fewer = _slots(evidence), before.split()[0]
     if slots is None:
         return (
-            f"With {after} instead of {fewer} {_wait(ratio)} {times(ratio)} times as long (95 % {range_of(ratio)}): "
-            "the server seems to swap them."
+            f"With {after} instead of {fewer} people wait {times(ratio)} times as long for {_what(ratio)} "
+            f"(95 % {range_of(ratio)}): the server seems to swap them."
         )
     return (
-        f"With {after} instead of {fewer} {_wait(ratio)} {times(ratio)} times as long (95 % {range_of(ratio)}): "
-        f"the server holds no more than {slots} at once and swaps them."
+        f"With {after} instead of {fewer} people wait {times(ratio)} times as long for {_what(ratio)} "
+        f"(95 % {range_of(ratio)}): the server holds no more than {slots} at once and swaps them."
     )
 
 
-def _wait(ratio: Ratio) -> str:
-    return "the first token takes" if ratio.measure.startswith("ttft") else "answers take"
+def _what(ratio: Ratio) -> str:
+    return "the first token" if ratio.measure.startswith("ttft") else "whole answers"
 
 
 def _against_base(comparison: Comparison, base: str, name: str) -> str:

@@ -32,9 +32,9 @@ def find(evidence: Evidence) -> Finding:
     dear = [(name, ratio) for name, ratio in felt.items() if ratio is not None and clearly_more(ratio, len(others))]
     if dear:
         name, ratio = max(dear, key=lambda one: one[1].ratio)
-        said_of = "the slowest first tokens take" if ratio.measure == "ttft_p95_s" else "answers take"
+        what = "the slowest first tokens" if ratio.measure == "ttft_p95_s" else "whole answers"
         return Finding(
-            f"As many people, but {name}: {said_of} {times(ratio)} times as long (95 % {range_of(ratio)}).",
+            f"As many people, but {name}: they wait {times(ratio)} times as long for {what} (95 % {range_of(ratio)}).",
             tuple(lines),
             ("plan for the hour in which they come together, not for the average one",),
         )
