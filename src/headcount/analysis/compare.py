@@ -28,8 +28,8 @@ __all__ = [
     "unlike",
 ]
 
-CONFIDENT, DECIDING = 1.96, 2.394
-"""Standard errors: of an interval shown (95 %), and of each of the three deciding ones (95 % together)."""
+CONFIDENT, DECIDING = 1.96, 2.498
+"""Standard errors: of an interval shown (95 %), and of each of the four deciding ones (95 % together)."""
 SAME_WITHIN = 0.05
 """Ratios that surely differ by less are called no difference."""
 TELLING_WITHIN = 0.25
@@ -128,8 +128,8 @@ COMPARED: tuple[Measure, ...] = (
 LONGEST_PAUSE = Measure("max_gap_p95_s", _value("max_gap_s", "p95"), _spread("max_gap_s", _P95), True)
 """The longest pause within an answer, of 95 % of the answers at most so long."""
 
-_DECIDING = ("ttft_p95_s", "e2e_p50_s", "output_tokens_per_s")
-"""Three that say what people feel and what the server gives; whole answers have no first token."""
+_DECIDING = ("ttft_p95_s", "e2e_p50_s", "tpot_p50_s", "output_tokens_per_s")
+"""Four that say what people feel and what the server gives; whole answers have no first token."""
 
 
 def compare(
