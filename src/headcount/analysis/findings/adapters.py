@@ -53,8 +53,8 @@ def _price(evidence: Evidence, base: str, mixed: list[str]) -> str:
     if dear:
         name, ratio = max(dear, key=lambda one: one[1].ratio)
         return (
-            f"Adapters have their price: with {name} people wait {times(ratio)} times as long for {_what(ratio)} as with "
-            f"{base} (95 % {range_of(ratio)}); no step was seen up to {last}."
+            f"Adapters have their price: with {name} people wait {times(ratio)} times as long for {_what(ratio)} "
+            f"as with {base} (95 % {range_of(ratio)}); no step was seen up to {last}."
         )
     waits = pooled(ratios[last], "e2e_p50_s")
     if waits is not None and waits.statement in ("no-difference", "better"):
