@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from headcount.records import EngineFacts
@@ -22,6 +22,13 @@ class _Search(Protocol):
     def max_time_s(self) -> float: ...
 
 
+class _Condition(Protocol):
+    @property
+    def name(self) -> str: ...
+    @property
+    def levels(self) -> tuple[int, ...]: ...
+
+
 class _Scenario(Protocol):
     """The part of a ``Scenario`` that is told; its own module reaches the measuring half, this one must not."""
 
@@ -31,6 +38,8 @@ class _Scenario(Protocol):
     def workload(self) -> Mapping[str, object]: ...
     @property
     def search(self) -> _Search: ...
+    @property
+    def condition(self) -> Sequence[_Condition]: ...
 
 
 def plan_text(
@@ -52,8 +61,12 @@ def plan_text(
         lines[-1] += " · " + _("context {n} tokens").format(n=number(facts.context_tokens, 9))
     lines.append(_("service level: {slo}").format(slo=", ".join(clause.text for clause in parse_slo(scenario.slo))))
     lines.append(_("people talk: {workload}").format(workload=clean(str(scenario.workload.get("kind", "chat")))))
-    if search.levels:
-        lines.append(_("levels: {levels} people").format(levels=", ".join(map(str, search.levels))))
+    if scenario.condition:
+        names = ", ".join(clean(_(one.name), 60) for one in scenario.condition)
+        lines.append(_("conditions, in turn: {names}").format(names=names))
+    levels = sorted({*search.levels, *(users for one in scenario.condition for users in one.levels)})
+    if levels:
+        lines.append(_("levels: {levels} people").format(levels=", ".join(map(str, levels))))
     else:
         lines.append(_("search: up to {people}").format(people=people(search.max_users, _)))
     time = _("about {time}, at most {most}").format(time=duration(estimate_s, _), most=duration(search.max_time_s, _))

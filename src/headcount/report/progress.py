@@ -90,7 +90,8 @@ class Progress:
 
     def _people(self, level: Level) -> Text:
         who = people(level.users, self._words)
-        return Text(" " * max(0, 12 - cell_len(who)) + who, "bold")
+        shown = Text(" " * max(0, 12 - cell_len(who)) + who, "bold")
+        return shown.append(f"  {clean(self._words(level.condition), 24)}", "cyan") if level.condition else shown
 
     def _start(self, level: Level) -> Text:
         return self._people(level).append("  " + _padded(self._words(level.purpose), 9), "dim")
