@@ -17,12 +17,14 @@ from headcount.cli import main
 from headcount.engine.simulated import Simulated
 from headcount.errors import RunError, ScenarioError
 from headcount.experiments.interleave import next_in_turn
-from headcount.records import Prompt, Reply
+from headcount.measure import measure
+from headcount.records import Level, Prompt, Reply
 from headcount.review import review
 from headcount.scenario import encode_scenario, make_scenario, parse_scenario, under
 from headcount.store import open_run
 from headcount.workload import make_workload
-from tests.experiments.held import held
+from tests.experiments.held import agreed, held
+from tests.test_whole_runs import Quiet
 
 TWO: dict[str, Any] = {
     "slo": ["ttft_p95 <= 2 s"],
@@ -177,6 +179,73 @@ def test_mistakes_name_their_condition(condition: list[dict[str, Any]], message:
     """And the key."""
     with pytest.raises(ScenarioError, match=message):
         make_scenario({**TWO, "condition": condition})
+
+
+class _Stop(Exception):  # noqa: N818 it is no error
+    """Somebody pulled the plug."""
+
+
+def test_a_run_that_was_cut_short_goes_on_in_turn(tmp_path: Path) -> None:
+    """Levels that were held stay, and those that were not follow in the same order."""
+
+    def on_level(level: Level) -> None:
+        if level.index == 4:
+            raise _Stop
+
+    scenario = make_scenario({**TWO, "engine": {"kind": "simulated"}})
+    asked: dict[str, Any] = {"verb": "experiment", "out": tmp_path, "api_key": None, "agree": agreed}
+    with pytest.raises(_Stop):
+        measure(scenario, watcher=Quiet(on_level), **asked)
+    (folder,) = tmp_path.iterdir()
+    outcome = measure(scenario, watcher=Quiet(), resume=folder, **asked)
+
+    assert outcome is not None
+    assert outcome.verdict.complete
+    held_levels = [(level.users, level.condition) for level in open_run(folder).levels() if level.ended == "time"]
+    assert held_levels == [(u, c) for u in (2, 3) for c in ("streamed", "whole", "whole", "streamed")]
+
+
+def test_the_plan_and_the_progress_name_the_conditions(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Before anything is sent, and level by level."""
+    flags = ["--users", "2", "--visits", "1", "--level-time", "20s", "--lang", "en", "--out", str(tmp_path)]
+
+    assert main(["experiment", "streaming", "--engine", "simulated", *flags]) == 0
+    said = capsys.readouterr().err
+    assert "conditions, in turn: streamed, whole" in said
+    assert "2 people  whole  fixed" in said
+
+
+def test_an_experiment_can_be_shown_and_run_as_a_scenario(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What ``--show`` prints is a scenario file."""
+    assert main(["experiment", "burst", "--engine", "simulated", "--users", "3", "--show"]) == 0
+    scenario = parse_scenario(capsys.readouterr().out)
+
+    assert scenario.search.levels == (3,)
+    assert [condition.name for condition in scenario.condition] == ["as they like", "all at once", "as agents"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["streeming"], "there is no experiment 'streeming'"),
+        (["models", "http://127.0.0.1:1"], "models needs two to hold against each other"),
+        (["models", "http://127.0.0.1:1", "Qwen3"], "an address and a model"),
+        (["streaming", "http://127.0.0.1:1", "http://127.0.0.1:2"], "takes one address, not 2"),
+        (["interference", "http://127.0.0.1:1", "--users", "4"], "the numbers of people of interference are its own"),
+        (["burst", "--engine", "simulated", "--before", "true"], "--before and --idle are for cold-start"),
+        (["adapters", "--engine", "simulated"], "this server has no LoRA adapters"),
+    ],
+)
+def test_mistakes_of_the_command_line_are_told(
+    arguments: list[str], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In one sentence with a remedy; nothing is measured."""
+    assert main(["experiment", *arguments, "--out", str(tmp_path)]) == 2
+    told = capsys.readouterr().err
+
+    assert said in told
+    assert "hint:" in told
+    assert list(tmp_path.iterdir()) == []
 
 
 @contextmanager
