@@ -33,7 +33,7 @@ _FEWEST_TOKENS, _FEWEST_WORDS = 20, 60
 _LONGEST_S = 40.0
 _PROMPT_ONLY = 2
 """Tokens of an answer that does not matter."""
-_ADAPTER_REPEATS = 4
+_ADAPTER_REPEATS, _CACHE_REPEATS = 4, 3
 _CONTEXT_PER_WORD = 4
 """Tokens that a word of an unknown vocabulary may cost."""
 
@@ -237,12 +237,15 @@ def _gap(replies: list[Reply], from_s: float, to_s: float) -> tuple[float, float
 
 
 async def _cached_share(asker: Asker, words: int) -> float:
-    text = asker.text(words)
-    first_s, first = await asker.ask(text, _PROMPT_ONLY)
-    again_s, again = await asker.ask(text, _PROMPT_ONLY)
-    if not first.chunk_at_s or not again.chunk_at_s:
-        return 1.0
-    return (again.chunk_at_s[0] - again_s) / (first.chunk_at_s[0] - first_s)
+    """The middle one of a few."""
+    shares = []
+    for _ in range(_CACHE_REPEATS):
+        text = asker.text(words)
+        first_s, first = await asker.ask(text, _PROMPT_ONLY)
+        again_s, again = await asker.ask(text, _PROMPT_ONLY)
+        if first.chunk_at_s and again.chunk_at_s:
+            shares.append((again.chunk_at_s[0] - again_s) / (first.chunk_at_s[0] - first_s))
+    return median(shares) if shares else 1.0
 
 
 async def _adapter_fraction(asker: Asker, adapter: str) -> float | None:

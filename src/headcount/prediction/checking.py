@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import random
 from dataclasses import dataclass
-from math import ceil
 
 import numpy as np
 
@@ -32,6 +31,9 @@ _SLOWEST_TOKEN_S = 0.1
 """Beyond it nobody would call the server well used."""
 
 
+_Range = tuple[int, int]
+
+
 @dataclass(frozen=True, slots=True)
 class Lived:
     """One answered question of a check."""
@@ -45,6 +47,7 @@ class Lived:
     output_tokens: int
 
 
+_FEWEST_ROUNDS, _MOST_ROUNDS, _SHORTEST_SHARE = 4, 60, 0.25
 _PATIENCE = 1.4
 """A level that takes so many times as long as was foreseen is ended."""
 
@@ -64,11 +67,15 @@ async def check_level(
     engine: Engine, cost: Cost, policy: Policy, request_s: float, requests: int, longest_s: float, fits_tokens: int
 ) -> Check:
     """Hold ``requests`` streams of questions for about ``longest_s`` and predict the same."""
-    words = (_WORDS[0], min(_WORDS[1], fits_tokens // 8))
     step_s = cost.step_s(requests, requests, adapted=False) + cost.context_token_s * requests * 250.0
-    answer_s = step_s * sum(_TOKENS) / 2 + requests * cost.token_s * 2.0 * sum(words) / 2 + request_s
-    rounds = min(60, max(2, ceil(longest_s / answer_s)))
-    lived = await _live(engine, requests, rounds, answer_s, words, _PATIENCE * longest_s)
+    words, tokens = (_WORDS[0], min(_WORDS[1], fits_tokens // 8)), _TOKENS
+    answer_s = step_s * sum(tokens) / 2 + requests * cost.token_s * 2.0 * sum(words) / 2 + request_s
+    if answer_s * _FEWEST_ROUNDS > longest_s:  # a slow server gets shorter questions, so that there are enough of them
+        share = max(_SHORTEST_SHARE, longest_s / answer_s / _FEWEST_ROUNDS)
+        words, tokens = (_shorter(words, share), _shorter(tokens, share))
+        answer_s *= share
+    rounds = min(_MOST_ROUNDS, max(2, round(longest_s / answer_s)))
+    lived = await _live(engine, requests, rounds, answer_s, (words, tokens), _PATIENCE * longest_s)
     label = f"{requests} at once"
     if len(lived) < requests:
         return Check(
@@ -95,7 +102,7 @@ async def check_level(
 
 
 async def _live(
-    engine: Engine, requests: int, rounds: int, answer_s: float, words: tuple[int, int], longest_s: float
+    engine: Engine, requests: int, rounds: int, answer_s: float, lengths: tuple[_Range, _Range], longest_s: float
 ) -> list[Lived]:
     """Everybody asks ``rounds`` times, one question right after the other, begun apart from each other; nothing more
     after ``longest_s``."""
@@ -108,7 +115,7 @@ async def _live(
         for _ in range(rounds):
             if now() - began_s > longest_s:
                 return
-            asked_at_s, reply = await asker.ask(asker.text(rng.randint(*words)), rng.randint(*_TOKENS))
+            asked_at_s, reply = await asker.ask(asker.text(rng.randint(*lengths[0])), rng.randint(*lengths[1]))
             if reply.error is not None or not reply.chunk_at_s or not reply.prompt_tokens or not reply.output_tokens:
                 return
             lived.append(
@@ -154,6 +161,10 @@ def predicted(lived: list[Lived], cost: Cost, policy: Policy, request_s: float) 
             )
         )
     return found
+
+
+def _shorter(lengths: _Range, share: float) -> _Range:
+    return round(share * lengths[0]), round(share * lengths[1])
 
 
 def _quantile(values: list[float], share: float) -> float | None:
