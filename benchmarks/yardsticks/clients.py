@@ -1,4 +1,4 @@
-"""headcount, the floors and the rivals on one case: each is run as its own command, its report held against the truth."""
+"""headcount, the floors and the rivals on one case: each runs as its own command, its report is held to the truth."""
 
 from __future__ import annotations
 
