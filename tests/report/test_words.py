@@ -132,6 +132,20 @@ def test_a_finished_sentence_is_known_by_its_pattern() -> None:
     assert "interval" not in said
 
 
+def test_the_rest_of_a_sentence_is_said_in_the_same_language() -> None:
+    """What follows a colon, a full stop after it, and brackets behind it; however many of them a server sends."""
+    korean = words("ko")
+    said = korean(
+        "The server's slots give out at 9 people: the server ran 4 requests at once, no more, while 8 were in flight "
+        "(all its slots): the rest waited in its queue."
+    )
+
+    assert not re.search("[a-z]{3}", said)
+    assert said.endswith(".")
+    for hostile in ("." * 5000, " (" * 5000, " (all its slots)" * 500, ": " * 5000):
+        assert len(korean(hostile)) > 500
+
+
 def test_unknown_and_hostile_texts_stay_as_they_are() -> None:
     """No pattern takes what it does not know, and none hangs on what was made to hurt."""
     korean = words("ko")

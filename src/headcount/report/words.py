@@ -19,6 +19,7 @@ __all__ = ["LANGUAGES", "VALUES", "Words", "language_of", "people", "words", "wo
 LANGUAGES = ("en", "ko")
 
 VALUES = (
+    *("english", "korean"),
     *("holds", "fails", "undecided", "void"),
     *BANDS,
     *("rose", "fell"),
@@ -95,8 +96,8 @@ def _english(text: str) -> str:
 
 
 def _said(known: dict[str, str], patterns: list[_Pattern], text: str) -> str:
-    """The translation of a text, of its pattern, or of what stands before its colon; the text itself when none is
-    known."""
+    """The translation of a text, of its pattern, or of what stands before its colon or its last brackets; the text
+    itself when none is known."""
     if text in known or not text:
         return known.get(text, text)
     for pieces, translation in patterns:
@@ -104,9 +105,12 @@ def _said(known: dict[str, str], patterns: list[_Pattern], text: str) -> str:
         if filled is not None:
             numbered = {f"{{{n}}}": _said(known, patterns, value) for n, value in enumerate(filled)}
             return _HOLE.sub(lambda hole, numbered=numbered: numbered[hole[0]], translation)  # type: ignore[misc]
-    if text.endswith(".") and (said := _said(known, patterns, text[:-1])) != text[:-1]:
+    if text.endswith(".") and not text.endswith("..") and (said := _said(known, patterns, text[:-1])) != text[:-1]:
         # A sentence may end with what stands elsewhere in the middle of one.
         return said + ("" if said.endswith(".") else ".")
+    bracket = text.rfind(" (")
+    if bracket > 0 and (said := _said(known, patterns, text[bracket:])) != text[bracket:]:
+        return _said(known, patterns, text[:bracket]) + said
     advice, colon, detail = text.partition(": ")
     return f"{known[advice]}: {_said(known, patterns, detail)}" if colon and advice in known else text
 
