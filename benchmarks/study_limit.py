@@ -27,7 +27,7 @@ from pathlib import Path
 import msgspec
 
 from headcount.analysis.conclusions import LevelSummary, Limits, Plan
-from headcount.analysis.search import next_level
+from headcount.analysis.search import estimate_s, next_level
 from headcount.analysis.summary import summarize
 from headcount.analysis.table import RequestTable
 from headcount.analysis.verdict import judge
@@ -53,6 +53,12 @@ class Server(msgspec.Struct, frozen=True):
     think_s: float
     prompt_tokens: float
     output_tokens: float
+
+    @property
+    def answer_s(self) -> float:
+        """How long an answer takes without anybody else."""
+        prefill_s = 0.02 + self.prompt_tokens / self.prefill_tokens_per_s
+        return prefill_s + self.output_tokens * (self.step_s + self.step_each_s)
 
     @property
     def slo(self) -> tuple[Clause, ...]:
@@ -306,6 +312,8 @@ class Result(msgspec.Struct, frozen=True):
     levels: int
     fatal: int
     confirmed: bool
+    estimate_s: float
+    """What was said before the start."""
     wall_s: float
 
 
@@ -324,7 +332,8 @@ def one(job: tuple[Server, int, Truth, float]) -> Result:
     return Result(
         server, seed, truth, verdict.limit_users, verdict.limit_interval_users,
         sum(s.ended_at_s - s.began_at_s for s in summaries), len(summaries),
-        sum(c.fatal for s in summaries for c in s.cautions), verdict.confirmations >= 3, time.perf_counter() - began,
+        sum(c.fatal for s in summaries for c in s.cautions), verdict.confirmations >= 3,
+        estimate_s(limits, server, server.slo, server.answer_s), time.perf_counter() - began,
     )  # fmt: skip
 
 
@@ -427,6 +436,7 @@ def report(name: str, results: list[Result]) -> None:
         "width": f"{statistics.fmean(widths) if widths else 0.0:.1%}",
         "time": f"{statistics.median(spent):.0f} s (max {max(spent):.0f})",
         "levels": f"{statistics.fmean(r.levels for r in results):.1f}",
+        "estimated": f"{sum(abs(r.estimate_s / r.spent_s - 1.0) <= 0.3 for r in results) / n:.1%}",
         "confirmed": f"{sum(r.confirmed for r in results) / n:.1%}",
         "fatal": f"{sum(r.fatal > 0 for r in results) / n:.1%}",
         "wall": f"{statistics.fmean(r.wall_s for r in results):.2f} s",
@@ -468,6 +478,9 @@ def main() -> None:
     report("fast, busy", [r for r in fast if r.server.think_s == 0])
     report("slow, busy", [r for r in slow if r.server.think_s == 0])
     report("all", results)
+    # the search was improved on the first ten servers of each kind
+    tenth = {kind: sorted({number for of, number in truth if of == kind})[:10] for kind in kinds}
+    report("unseen", [r for r in results if r.server.number not in tenth[r.server.kind]])
 
 
 if __name__ == "__main__":

@@ -228,7 +228,9 @@ class _Measurement:
         limits, expected = self._limits(side), make_workload(side.scenario.workload, side.scenario.seed).expected()
         visits = len(limits.levels) or 1
         idle_s = side.condition.idle_s * visits if side.condition is not None else 0.0
-        return estimate_s(limits, expected) + checks_time_s(limits, expected) + idle_s
+        token_s, slo = side.ready.token_s, parse_slo(side.scenario.slo)
+        answer_s = None if token_s is None else expected.output_tokens * token_s + expected.stage_s
+        return estimate_s(limits, expected, slo, answer_s) + checks_time_s(limits, expected) + idle_s
 
     async def _settle(self, sides: list[_Side]) -> Settled:
         """Every side's workload with what its server tells. People say the same words under every condition: what words

@@ -53,6 +53,8 @@ class Ready(msgspec.Struct, frozen=True):
     target: Target | None
     """How to reach it from a load process; None without a network."""
     notes: tuple[str, ...]
+    token_s: float | None = None
+    """How long a token takes, of an answer to one person alone; None where that was not seen."""
 
 
 def target_of(options: EngineOptions, api_key: str | None) -> Target | None:
@@ -100,7 +102,7 @@ async def reach(
     finally:
         if waiting is not None:
             waiting.cancel()
-    return Ready(engine, facts, target, notes)
+    return Ready(engine, facts, target, notes, getattr(engine, "token_s", None))
 
 
 async def _tell_while_waiting(url: str, tell: Callable[[str], None]) -> None:

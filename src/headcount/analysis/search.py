@@ -13,6 +13,7 @@ from typing import Protocol
 
 from headcount.analysis.conclusions import LevelSummary, Limits, Plan
 from headcount.analysis.limit import LimitFit, believable, doubt, fit_limit
+from headcount.slo import Clause
 
 __all__ = ["Expects", "Standing", "estimate_s", "next_level", "spent_s", "standings"]
 
@@ -40,6 +41,9 @@ EASY_FRACTION = 0.4
 """Waits below this share of their bounds are easy."""
 MIN_REFINED, MAX_REFINED = 2, 4
 """How many levels refine before the first confirmation: at least, where there is room for them, and at most."""
+TYPICAL_ANSWER_S, TYPICAL_BRACKETS, TYPICAL_VISIT_CYCLES = 3.0, 4.0, 7.6
+"""For the estimate: an answer of which nothing is known, levels until one is too much, and the turn cycles of a visit
+near the limit, of which there are two for each confirmation and two more: medians of simulated searches."""
 MAX_LEVELS = 60
 MAX_EMPTY = 3
 """Visits, each twice as long as the one before, in which nobody finished a turn: the server does not answer in time."""
@@ -108,14 +112,24 @@ def next_level(summaries: Sequence[LevelSummary], limits: Limits) -> Plan | None
     return _timed(users, purpose, summaries, limits)
 
 
-def estimate_s(limits: Limits, expected: Expects | None = None) -> float:
-    """How long the whole may take, before anything was measured: a typical search, never beyond its ceiling."""
+def estimate_s(
+    limits: Limits, expected: Expects | None = None, slo: Sequence[Clause] = (), answer_s: float | None = None
+) -> float:
+    """How long the search may take, before anything was measured: never beyond its ceiling.
+
+    ``answer_s`` is how long an answer takes without anybody else, a few seconds where that is not known. A search takes
+    about as many turn cycles whatever the server; at the limit a cycle is longer by about the wait that is allowed.
+    """
     if limits.levels:
         return min(limits.max_time_s, limits.level_time_s * len(limits.levels))
-    cycle_s = (expected.think_s if expected else 2.0) + 3.0
-    doublings = max(3.0, math.log2(max(2.0, min(limits.max_users, 64) / limits.start_users)))
-    near_levels = 2.0 + 2.0 * limits.confirmations
-    return min(limits.max_time_s, doublings * 5.0 * cycle_s + near_levels * min(limits.level_time_s, 8.0 * cycle_s))
+    alone_s = TYPICAL_ANSWER_S if answer_s is None else answer_s
+    waits_s = [clause.bound for clause in slo if clause.metric in ("ttft", "first_answer")]
+    whole_s = [clause.bound for clause in slo if clause.metric == "e2e"]
+    answered_s = min([alone_s + min(waits_s, default=0.0), *(max(alone_s, bound_s) for bound_s in whole_s)])
+    cycle_s = (expected.think_s if expected else 2.0) + answered_s
+    bracket_s = TYPICAL_BRACKETS * (OVERHEAD_CYCLES + BRACKET_CYCLES) * cycle_s
+    visit_s = min(limits.level_time_s, TYPICAL_VISIT_CYCLES * cycle_s)
+    return min(limits.max_time_s, bracket_s + 2.0 * (1.0 + limits.confirmations) * visit_s)
 
 
 # --- which ------------------------------------------------------------------------------------

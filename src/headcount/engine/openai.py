@@ -51,6 +51,8 @@ class OpenAI:
         if temperature is not None:
             self._body["temperature"] = temperature
         self._load_timeout_s = load_timeout_s
+        self.token_s: float | None = None
+        """How long a token took in the first answer, to one person alone; None before that and where nobody counted."""
         if self.learned.get("closes_connections"):
             client.keep_alive = False
 
@@ -165,6 +167,7 @@ class OpenAI:
                 notes.append(note)
             else:
                 raise self._refused(reply, facts)
+        self.token_s = _token_s(reply)
         if waited_s > 5.0:
             notes.append(f"the first answer came after {waited_s:.0f} s")
         notes += self._observe(prompt, reply)
@@ -246,3 +249,10 @@ def _models(url: str, response: Response, named: str | None) -> list[dict[str, A
         raise ServerError(f"{url}: /v1/models is not JSON ({start!r})", "is this the model server's port?") from error
     listed = said.get("data")
     return [m for m in listed if isinstance(m, dict) and m.get("id")] if isinstance(listed, list) else []
+
+
+def _token_s(reply: Reply) -> float | None:
+    """Seconds a token between the first and the last output of a streamed answer; None for any other."""
+    if len(reply.chunk_at_s) < 2 or (reply.output_tokens or 0) < 2:
+        return None
+    return (reply.chunk_at_s[-1] - reply.chunk_at_s[0]) / ((reply.output_tokens or 0) - 1)

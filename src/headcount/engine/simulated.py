@@ -106,6 +106,11 @@ class Simulated:
         limit = self.options.proxy_limit
         self._proxy: AbstractAsyncContextManager[Any] = nullcontext() if limit is None else asyncio.Semaphore(limit)
 
+    @property
+    def token_s(self) -> float:
+        """How long a token takes, of an answer to one person alone."""
+        return self._clocked.server.cost.step_s(1, 1, adapted=False)
+
     async def facts(self) -> EngineFacts:
         """What it was made as."""
         policy = self._policy
