@@ -69,7 +69,7 @@ def test_it_ends_when_it_is_told_to(how: signal.Signals) -> None:
         (("nonsense",), "NAME=VALUE"),
         (("--gpu", "H100"), "needs a model"),
         (("--gpu", "RTX 3060", "--model", "Qwen3-32B"), "does not fit"),
-        (("--speed", "0"), "above 0"),
+        (("--speed", "0"), "speed must be"),
         (("--host", "nowhere.invalid"), "cannot listen on nowhere.invalid"),
         (("--unix", "/nowhere/socket"), "cannot listen on /nowhere/socket"),
     ],
