@@ -209,7 +209,7 @@ def _scaled(cost: Cost, factors: dict[str, float], plain: Cost) -> Cost:
         values["experts_s"] = plain.experts_s * values["weights_s"] / plain.weights_s
     if not plain.experts_s:
         values["experts_s"] = 0.0
-    return replace(cost, **values, expert_fraction=plain.expert_fraction)
+    return replace(cost, **values, expert_fraction=plain.expert_fraction, batch_factor=())
 
 
 def _memory_fraction(served: Served, hardware: Hardware) -> float:

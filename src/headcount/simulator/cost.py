@@ -39,6 +39,9 @@ class Cost:
     """Mixture of experts: reading *all* experts once, on top of ``weights_s``."""
     expert_fraction: float = 1.0
     """The share of experts one token visits."""
+    batch_factor: tuple[tuple[int, float], ...] = ()
+    """(tokens of a step, factor on the part that does not depend on contexts), ascending: kernels that change with the
+    size of the batch leave the equation there. Between them by proportion; none from four times the last on."""
 
     def step_s(self, tokens: int, sequences: int, adapted: bool) -> float:
         """The part of a step that does not depend on contexts."""
@@ -46,4 +49,18 @@ class Cost:
         if self.experts_s:
             weights_s += self.experts_s * (1.0 - (1.0 - self.expert_fraction) ** tokens)
         linear_s = self.overhead_s + hypot(weights_s, self.token_s * tokens) + self.sequence_s * sequences
+        if self.batch_factor:
+            linear_s *= _between(self.batch_factor, tokens)
         return linear_s * (1.0 + self.adapter_fraction) if adapted else linear_s
+
+
+def _between(points: tuple[tuple[int, float], ...], tokens: int) -> float:
+    """The factor for that many tokens."""
+    below, factor_below = points[0]
+    if tokens <= below:
+        return factor_below
+    for above, factor_above in (*points[1:], (4 * points[-1][0], 1.0)):
+        if tokens < above:
+            return factor_below + (factor_above - factor_below) * (tokens - below) / (above - below)
+        below, factor_below = above, factor_above
+    return 1.0

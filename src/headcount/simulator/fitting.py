@@ -31,6 +31,9 @@ _REQUEST_SPREAD = 1.5
 _NOISE = 0.03
 """Standard deviation of the logarithm of one observation."""
 
+_MOST_OFF = 0.35
+"""Of the logarithm of one batch size: what is further off is no kernel's doing."""
+
 _ORDINARY = 2.0
 """Residuals beyond so many standard deviations count as if they grew by their root: a machine that was disturbed once
 must not decide."""
@@ -136,8 +139,9 @@ def fit(
     left = residuals(x)
     residual = (sum(r * r for r in left) / len(left)) ** 0.5
     noise = max(1.0, residual / _NOISE) ** 2
+    found = cost_at(x)
     return Fit(
-        cost_at(x),
+        replace(found, batch_factor=_batch_factor(found, decodes)),
         residual,
         tuple(left),
         outside_s(x),
@@ -146,6 +150,21 @@ def fit(
             for i, (row, spread) in enumerate(zip(covariance, spreads, strict=True))
         ),
     )
+
+
+def _batch_factor(cost: Cost, decodes: Sequence[DecodeSeen]) -> tuple[tuple[int, float], ...]:
+    """What was seen over what the equation says, by the number of sequences; of small deviations less is believed."""
+    deviations: dict[int, list[float]] = {}
+    for seen in decodes:
+        own_s = cost.step_s(seen.sequences, seen.sequences, adapted=False)
+        rest_s = max(0.1 * seen.gap_s, seen.gap_s - cost.context_token_s * seen.sequences * seen.context_tokens)
+        deviations.setdefault(seen.sequences, []).append(log(rest_s / own_s))
+    points = []
+    for sequences, found in sorted(deviations.items()):
+        deviation = sum(found) / len(found)
+        believed = deviation**3 / (deviation**2 + _NOISE**2)
+        points.append((sequences, exp(min(_MOST_OFF, max(-_MOST_OFF, believed)))))
+    return tuple(points) if any(abs(factor - 1.0) > 0.01 for _, factor in points) else ()
 
 
 def guess_of(prefills: Sequence[PrefillSeen], decodes: Sequence[DecodeSeen]) -> Cost:
