@@ -78,6 +78,7 @@ def _automatic(simple: str, complex_model: str) -> list[str]:
         "    litellm_params:",
         "      model: auto_router/complexity_router",
         "      complexity_router_config:",
+        "        max_tokens_from_tier_model: false   # as long an answer as the client asks for",
         "        tiers:",
         f"          SIMPLE: {_text(simple)}",
         f"          MEDIUM: {_text(simple)}",

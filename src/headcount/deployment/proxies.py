@@ -22,7 +22,7 @@ BODY_BYTES = 1 << 20
 def nginx_config(places: Sequence[Place]) -> str:
     """Limits on requests in flight, one path for each model; beyond them 429 at once. Clients' keys pass through."""
     models = by_model(places)
-    zones = [f"limit_conn_zone $server_name zone={word(name)}:64k;" for name in models]
+    zones = [f"limit_conn_zone $server_port zone={word(name)}:64k;" for name in models]
     lines = [
         "# to be included in the http block of nginx.conf; a client's base URL is http://HOST:4000/NAME",
         *zones,
