@@ -38,6 +38,8 @@ INTERVAL_S = 1.0
 SPREAD_S = 5.0
 """The streams begin evenly over the time of one answer, as people would."""
 BAR_S = 0.002
+BUSY_S = 0.02
+"""A loop that is later than this without telemetry waits for its core, not for its own work."""
 GPU = """uuid GPU-{0}{0}{0}{0}-x
 name Stand-in
 utilization 93
@@ -106,7 +108,7 @@ async def measure(url: str, streams: int, seconds: float, turns: int) -> tuple[l
 
 
 def main() -> int:
-    """Print both; 1 when telemetry adds more than the bar."""
+    """Print both; 1 when telemetry adds more than the bar on a machine that was quiet enough to judge."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--streams", type=int, default=500)
     parser.add_argument("--seconds", type=float, default=8.0, help="of each stretch (default 8)")
@@ -134,7 +136,13 @@ def main() -> int:
         each = ", ".join(f"{value * 1000:.1f}" for value in found)
         print(f"{what:8} telemetry: loop lag p99 {median_s * 1000:.2f} ms (stretches: {each})")
     print(f"{options.streams} streams, {taken} samples taken, of the host and two GPUs")
-    return int(medians_s[1] > medians_s[0] + max(BAR_S, 0.5 * medians_s[0]))
+    allowed_s = medians_s[0] + max(BAR_S, 0.5 * medians_s[0])
+    if medians_s[0] > BUSY_S:
+        print(f"too busy to judge: without telemetry the loop was more than {BUSY_S * 1000:.0f} ms late already")
+        return 0
+    passed = medians_s[1] <= allowed_s
+    print(f"{'pass' if passed else 'FAIL'}  with telemetry at most {allowed_s * 1000:.2f} ms")
+    return int(not passed)
 
 
 if __name__ == "__main__":

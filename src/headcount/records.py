@@ -118,6 +118,7 @@ class Reply:
     """
 
     __slots__ = (
+        "began_at_s",
         "cached_tokens",
         "chunk_at_s",
         "coalesced",
@@ -139,8 +140,10 @@ class Reply:
     )
 
     def __init__(self) -> None:
+        self.began_at_s: float | None = None
+        """When the request was written and a connection was asked for; None where there is no network."""
         self.connected_at_s: float | None = None
-        """When a connection was ready for this request: equals the start for a pooled one."""
+        """When a connection was ready for this request: ``began_at_s`` for a pooled one."""
         self.sent_at_s: float | None = None
         """When the last byte of the request was handed to the kernel."""
         self.first_byte_at_s: float | None = None

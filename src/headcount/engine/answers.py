@@ -181,6 +181,7 @@ class Answer(Exchange):
     def note_times(self) -> None:
         """Hand over what the wire has told so far."""
         reply = self.reply
+        reply.began_at_s = self.began_at_s
         reply.connected_at_s = self.connected_at_s
         reply.sent_at_s = self.sent_at_s
         reply.first_byte_at_s = self.first_byte_at_s

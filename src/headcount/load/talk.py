@@ -244,7 +244,7 @@ class _Question:
             adapter=conversation.adapter,
             streamed=conversation.streamed,
             sent_at_s=since(reply.sent_at_s),
-            connect_s=max(0.0, (reply.connected_at_s or self.called_at_s) - self.called_at_s),
+            connect_s=_connect_s(reply),
             first_byte_at_s=since(reply.first_byte_at_s),
             first_event_at_s=since(reply.first_event_at_s),
             first_answer_at_s=since(reply.first_answer_at_s),
@@ -266,6 +266,13 @@ class _Question:
             think_s=self.think_s,
             stage_s=self.stage_s or None,
         )
+
+
+def _connect_s(reply: Reply) -> float:
+    """0 for a pooled connection, and where there is none."""
+    if reply.began_at_s is None or reply.connected_at_s is None:
+        return 0.0
+    return reply.connected_at_s - reply.began_at_s
 
 
 def _tokens(reply: Reply) -> tuple[int | None, str]:
