@@ -48,6 +48,8 @@ class Outcome(NamedTuple):
     """Of its load processes alone, at full speed."""
     start_s: float | None
     """From the command to the first request."""
+    start_waited_fraction: float | None
+    """The share of that time in which the command was ready to run but another ran instead."""
     parent_rss_mb: float | None
     worker_rss_mb: float | None
 
@@ -152,6 +154,8 @@ class Meter(threading.Thread):
         self._server_pid = server_pid
         self._waits: list[tuple[int, dict[int, int]]] = []
         """Instants, and how long each process had waited until then, in nanoseconds."""
+        self._own_waits: list[tuple[int, int]] = []
+        """The same of the command itself."""
         self._cpu_s: dict[int, float] = {}
         """Of each process."""
         self._over = threading.Event()
@@ -172,6 +176,7 @@ class Meter(threading.Thread):
             cpu_s = sum(self._cpu_s.values())
             self.seen.append((time.monotonic_ns(), cpu_s, cpu_s - self._cpu_s.get(self._pid, 0.0)))
             self._waits.append((time.monotonic_ns(), self._waited_ns()))
+            self._own_waits.append((time.monotonic_ns(), _waited_ns(self._pid)))
 
     def stop(self) -> None:
         """No more."""
@@ -195,12 +200,13 @@ class Meter(threading.Thread):
         waited_ns = max((waited - before.get(pid, waited) for pid, waited in after.items()), default=0)
         return waited_ns / max(1, until_ns - from_ns)
 
+    def own_waited_fraction(self, began_ns: int, ended_ns: int) -> float:
+        """Of the command itself."""
+        waited_ns = [waited_ns for at_ns, waited_ns in self._own_waits if at_ns <= ended_ns]
+        return waited_ns[-1] / max(1, ended_ns - began_ns) if waited_ns else 0.0
+
     def _waited_ns(self) -> dict[int, int]:
-        found = {}
-        for pid in (self._server_pid, *(self._children() or [self._pid])):
-            with contextlib.suppress(OSError, IndexError):
-                found[pid] = int(Path(f"/proc/{pid}/schedstat").read_text().split()[1])
-        return found
+        return {pid: _waited_ns(pid) for pid in (self._server_pid, *(self._children() or [self._pid]))}
 
     def _children(self) -> list[int]:
         """Those of its children too."""
@@ -213,6 +219,14 @@ class Meter(threading.Thread):
                     parents += (children := [int(pid) for pid in said.read_text().split()])
                     found += children
         return found
+
+
+def _waited_ns(pid: int) -> int:
+    """How long a process has been ready to run without running; 0 where the system does not tell."""
+    try:
+        return int(Path(f"/proc/{pid}/schedstat").read_text().split()[1])
+    except (OSError, IndexError):
+        return 0
 
 
 def run_client(name: str, case: Case, tools: Tools, folder: Path, python: str | None, pinned: bool) -> Outcome:
@@ -260,6 +274,7 @@ def _outcome(case: Case, report: Report, record: Record, meter: Meter, pid: int,
         answers_per_s=int(done_inside.sum()) / max(1e-9, (ended_ns - warm_ns) / 1e9),
         cpu_us_per_answer=spent.children_cpu_s / answers * 1e6 if spent and answers and case.full_speed else None,
         start_s=(record.first_asked_ns - asked_ns) / 1e9,
+        start_waited_fraction=meter.own_waited_fraction(asked_ns, record.first_asked_ns),
         parent_rss_mb=meter.rss_bytes.get(pid, 0) / 1e6,
         worker_rss_mb=max(workers, default=0) / 1e6,
     )
