@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable
 
 import msgspec
@@ -179,3 +180,24 @@ def test_cautions_name_their_level_and_fatal_ones_come_first() -> None:
 
     assert [caution.fatal for caution in level.cautions] == [True, False]
     assert {caution.level for caution in level.cautions} == {3}
+
+
+@pytest.mark.parametrize(
+    ("ttft_s", "prompts", "cliff"),
+    [
+        ((0.1, 0.1, 0.1, 1.5), (100, 400, 700, 1000), 4),  # the cache holds three turns
+        ((0.1, 0.45, 0.8, 1.1), (100, 400, 700, 1000), None),  # all is read anew: the wait grows with the prompt
+        ((2.0, 2.1, 2.2, 2.1), (100, 400, 700, 1000), None),  # a queue, for all turns alike
+        ((0.01, 0.05, 0.05, 0.05), (100, 100, 100, 100), None),  # nobody feels it
+    ],
+)
+def test_a_cliff_at_a_turn_is_told(ttft_s: tuple[float, ...], prompts: tuple[int, ...], cliff: int | None) -> None:
+    """Where the first token suddenly takes far longer than the longer prompt explains."""
+    made = []
+    for at, person in itertools.product(range(20), range(10)):
+        turn, at_s = at % 4, 2.0 * at + person / 5
+        made.append(request(person, at_s, at_s + ttft_s[turn], at_s + 3.0, turn=turn + 1, prompt_tokens=prompts[turn]))
+    told = [caution for caution in summary(made).cautions if caution.code == "cliff-at-turn"]
+
+    assert len(told) == (cliff is not None)
+    assert all(f"from turn {cliff} " in caution.sentence and not caution.fatal for caution in told)

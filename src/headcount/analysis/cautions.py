@@ -14,7 +14,7 @@ import numpy as np
 
 from headcount.analysis.conclusions import Caution
 from headcount.analysis.evidence import Evidence
-from headcount.analysis.lengths import turns_cut
+from headcount.analysis.lengths import turn_cliff, turns_cut
 from headcount.analysis.level_test import turn_cycle_s
 from headcount.analysis.table import Floats
 from headcount.stats.proportion import smallest_telling_n
@@ -277,6 +277,20 @@ def _prompts_stop_growing(evidence: Evidence) -> Caution | None:
     )
 
 
+def _cliff(evidence: Evidence) -> Caution | None:
+    """A turn from which on the first token takes far longer than the turn before it, whatever the people."""
+    cliff = turn_cliff(evidence.inside)
+    if cliff is None:
+        return None
+    turn, before_s, after_s = cliff
+    return Caution(
+        "cliff-at-turn",
+        f"from turn {turn} of a conversation on the first token takes {after_s:.1f} s instead of {before_s:.1f} s, "
+        "far more than the longer prompt explains",
+        "look at the server's prefix cache and its memory for it: longer conversations may be read anew each time",
+    )
+
+
 def _estimated_tokens(evidence: Evidence) -> Caution | None:
     """Token counts that are this client's estimate."""
     if not bool(evidence.inside.estimated.any()):
@@ -313,6 +327,7 @@ CHECKS: tuple[Callable[[Evidence], Caution | None], ...] = (
     _not_drained,
     _short_answers,
     _prompts_stop_growing,
+    _cliff,
     _estimated_tokens,
 )
 """In the order in which they are told."""

@@ -5,19 +5,23 @@ Pure functions of one level's requests. Knows nothing of workloads: what was pla
 
 from __future__ import annotations
 
+import itertools
+
 import msgspec
 import numpy as np
 
 from headcount.analysis.conclusions import Caution
 from headcount.analysis.table import Flags, Rows
 
-__all__ = ["Lengths", "lengths_of", "not_as_planned", "turns_cut"]
+__all__ = ["Lengths", "lengths_of", "not_as_planned", "turn_cliff", "turns_cut"]
 
 _FEW_REQUESTS = 20
 """Below these the mean says little: one short text may be off by 15 %."""
 _OFF_FRACTION = 0.05
 _LOST_FRACTION = 0.5
 """Below this share of the plan the text does not reach the model."""
+_CLIFF_RATIO, _CLIFF_S = 2.0, 0.2
+"""A turn whose first token takes longer than this times as long as its longer prompt explains, and by so much."""
 
 
 class Lengths(msgspec.Struct, frozen=True):
@@ -72,3 +76,20 @@ def turns_cut(inside: Rows) -> tuple[int, int]:
     # Of one person the next turn by number and time is of the same conversation: failed ones are begun afresh.
     follows: Flags = (person[1:] == person[:-1]) & (turn[1:] == turn[:-1] + 1) & (planned[1:] > 0)
     return int((follows & (prompt[1:] - prompt[:-1] < planned[1:] / 2)).sum()), int(follows.sum())
+
+
+def turn_cliff(inside: Rows) -> tuple[int, float, float] | None:
+    """(turn, median TTFT of the turn before it, median TTFT of it) where the first token suddenly takes far longer than
+    the longer prompt explains; the first such turn. None where there is none, or too few turns to tell.
+    """
+    known = inside.where(~np.isnan(inside.ttft_s) & inside.good)
+    turns = [
+        int(turn) for turn, n in zip(*np.unique(known.turn, return_counts=True), strict=True) if n >= _FEW_REQUESTS
+    ]
+    for before, turn in itertools.pairwise(turns):
+        first, second = known.where(known.turn == before), known.where(known.turn == turn)
+        short_s, long_s = float(np.median(first.ttft_s)), float(np.median(second.ttft_s))
+        grown = float(np.median(second.prompt_tokens)) / max(1.0, float(np.median(first.prompt_tokens)))
+        if turn == before + 1 and long_s > short_s + _CLIFF_S and long_s > short_s * _CLIFF_RATIO * max(1.0, grown):
+            return turn, short_s, long_s
+    return None
