@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from math import ceil, inf
+from math import ceil
 
 import msgspec
 
@@ -16,10 +16,11 @@ from headcount.growth.level import ReplicaPool, minute_after_failure, steady
 from headcount.prediction.crowd import Crowd
 from headcount.prediction.figures import Figures
 from headcount.prediction.served import Served, Start
-from headcount.simulator.companion import predict
+from headcount.simulator.companion import Means, predict
 from headcount.simulator.cost import Cost
 from headcount.simulator.routing import ROUTINGS
 from headcount.simulator.staffing import square_root_replicas
+from headcount.slo import Clause
 from headcount.workload import Expected
 
 __all__ = ["FleetSize", "Plan", "fleet_size"]
@@ -29,7 +30,8 @@ _MOST_SIMULATED = 3000
 _MOST_EXACT_REPLICAS = 24
 _POOL = (2, 6)
 """Replicas of the pool a larger fleet is told from: the least and the most."""
-_RESOLUTION = 0.02
+_RESOLUTION, _COARSE = 0.02, 0.05
+"""A limit is narrowed down to this share of itself; for the ends of intervals more coarsely, with half the replicas."""
 _SHARE = 0.9
 """What the interval holds of the draws."""
 
@@ -93,48 +95,60 @@ def fleet_size(
     served = start.served
     crowd = Crowd(start.workload, start.seed, answer_share=start.answer_share, template_tokens=start.template_tokens)
     pool = ReplicaPool(served, crowd, start.slo, 1, routing, seed=start.seed)
-    pace_s = 0.9 * min((clause.bound for clause in start.slo if clause.metric == "tpot"), default=0.1)
-    sketch = _Sketch(served, crowd.expected(), pace_s, routing == "sticky")
     alone = steady(pool, 1)
     if not alone.holds:
         raise ScenarioError(
             f"one replica does not keep the service level for a single person: {alone.worst_clause} fails",
             "a faster card, a smaller model, fewer bits a weight, or another service level with --slo",
         )
-    guess = max(1, sketch.most_users(served.cost))
-    plans: list[Plan] = []
-    simulated = 0
-    for name in (routing, *(other for other in ROUTINGS if other != routing)):
-        begin = plans[0].users_per_replica if plans else guess
-        if active <= _MOST_SIMULATED and active / begin <= _MOST_EXACT_REPLICAS:
-            plan, count = _exact(replace(pool, routing=name), active, begin, redundancy)
-        else:
-            plan, count = _scaled(replace(pool, routing=name), active, begin, redundancy)
-        plans.append(plan)
-        simulated = simulated or count
-    needed, figures = plans[0].replicas, plans[0].figures
-    low, high = sketch.interval()
+    sketch = _Sketch(served, crowd.expected(), start.slo, routing == "sticky")
+    guess = max(1.0, sketch.most_users(served.cost))
+    found = _find(pool, active, guess)
+    others = [replace(pool, routing=other) for other in ROUTINGS if other != routing]
+    compared = [found, *(_find(other, active, found.users_per_replica) for other in others)]
+    low, high = _interval(pool, active, found, sketch)
+    needed, figures = found.replicas, found.figures
     hardware = served.hardware
     installed = needed + redundancy
     cards = installed * (hardware.gpus if hardware else 1)
     return FleetSize(
         people=people,
         active_users=active,
-        plans=tuple(plans),
-        low_replicas=min(needed, max(1, ceil(low * needed - 1e-9))),
-        high_replicas=None if high == inf else max(needed, ceil(high * needed - 1e-9)),
+        plans=tuple(_plan(one, redundancy) for one in compared),
+        low_replicas=low,
+        high_replicas=high,
         redundancy=redundancy,
         installed_replicas=installed,
-        simulated_replicas=simulated,
-        square_root_replicas=square_root_replicas(active, plans[0].users_per_replica, figures.in_flight_mean),
+        simulated_replicas=found.pool.replicas,
+        square_root_replicas=square_root_replicas(active, found.users_per_replica, figures.in_flight_mean),
         cards=cards,
         power_w=cards * hardware.gpu.power_w if hardware else None,
         cost_per_hour=None if card_cost_per_hour is None else cards * card_cost_per_hour,
     )
 
 
-def _exact(pool: ReplicaPool, active: int, guess: float, redundancy: int) -> tuple[Plan, int]:
-    """The fewest replicas for ``active`` people, all of them simulated."""
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """What was found for one pool."""
+
+    replicas: int
+    users_per_replica: float
+    figures: Figures
+    pool: ReplicaPool
+    """What was simulated last."""
+    users: int
+    """And with how many people."""
+
+
+def _find(pool: ReplicaPool, active: int, guess: float, coarse: bool = False) -> _Found:
+    """The fewest replicas for ``active`` people; ``guess`` is about what one of them carries."""
+    if active <= _MOST_SIMULATED and active / guess <= _MOST_EXACT_REPLICAS:
+        return _exact(pool, active, guess)
+    return _scaled(pool, active, guess, coarse)
+
+
+def _exact(pool: ReplicaPool, active: int, guess: float) -> _Found:
+    """All replicas simulated."""
     count = max(1, min(_MOST_EXACT_REPLICAS, round(active / guess)))
     enough: tuple[int, Figures] | None = None
     few = 0
@@ -147,26 +161,52 @@ def _exact(pool: ReplicaPool, active: int, guess: float, redundancy: int) -> tup
             few = count
             count = max(few + 1, few * 9 // 8 if enough is None else (few + enough[0]) // 2)
     needed, figures = enough
-    full = replace(pool, replicas=needed, spares=redundancy)
-    return Plan(pool.routing, needed, active / needed, figures, minute_after_failure(full, active)), needed
+    return _Found(needed, active / needed, figures, replace(pool, replicas=needed), active)
 
 
-def _scaled(pool: ReplicaPool, active: int, guess: float, redundancy: int) -> tuple[Plan, int]:
-    """What a pool of a few replicas carries, each of which stands for as many as are needed in the end."""
+def _scaled(pool: ReplicaPool, active: int, guess: float, coarse: bool) -> _Found:
+    """By what a pool of a few replicas carries, each of which stands for as many as are needed in the end."""
     least, most = _POOL
-    count = int(max(least, min(most, _MOST_SIMULATED // max(1.0, guess))))
+    count = int(max(least, min(most, _MOST_SIMULATED // guess))) // (2 if coarse else 1)
     pool = replace(pool, replicas=count, stands_for=max(1, round(active / guess / count)))
-    users, figures = _limit(lambda users: steady(pool, users), round(guess * count))
-    needed = max(1, ceil(active * count / users))
-    after = minute_after_failure(pool, users)
-    return Plan(pool.routing, needed, users / count, figures, after), count
+    users, figures = _limit(lambda users: steady(pool, users), round(guess * count), _COARSE if coarse else _RESOLUTION)
+    return _Found(max(1, ceil(active * count / users)), users / count, figures, pool, users)
 
 
-def _limit(level: Callable[[int], Figures], guess: int) -> tuple[int, Figures]:
+def _plan(found: _Found, redundancy: int) -> Plan:
+    """With the minute after a failure; where all are simulated the spare ones are there too."""
+    pool = found.pool
+    if pool.stands_for == 1:
+        pool = replace(pool, spares=redundancy)
+    after = minute_after_failure(pool, found.users)
+    return Plan(pool.routing, found.replicas, found.users_per_replica, found.figures, after)
+
+
+def _interval(pool: ReplicaPool, active: int, found: _Found, sketch: _Sketch) -> tuple[int, int | None]:
+    """The same under constants that are faster and slower than the best: of all draws, ranked by the instant
+    companion, the ones at the interval's ends are simulated. None: not one person is served well under those."""
+    served = pool.served
+    if not served.draws:
+        return found.replicas, found.replicas
+    users = max(1, round(found.users_per_replica))
+    ranked = sorted(served.draws, key=lambda cost: sketch.means(cost, users).e2e_s)
+    cut = int((1.0 - _SHARE) / 2.0 * len(ranked))
+    best_s = sketch.means(served.cost, users).e2e_s
+    ends: list[int | None] = []
+    for cost in (ranked[cut], ranked[-1 - cut]):
+        other = replace(pool, served=replace(served, cost=cost))
+        guess = max(1.0, users * best_s / sketch.means(cost, users).e2e_s)
+        held = steady(other, 1).holds
+        ends.append(_find(other, active, guess, coarse=True).replicas if held else None)
+    low, high = ends
+    return min(found.replicas, low or 1), None if high is None else max(found.replicas, high)
+
+
+def _limit(level: Callable[[int], Figures], guess: int, resolution: float) -> tuple[int, Figures]:
     """The largest number of people that holds, near ``guess``, and what they feel. One person is known to hold."""
     low, high, held = 1, 0, None
     users, stride = max(1, guess), 1.15
-    while held is None or not high or high - low > max(1, int(_RESOLUTION * low)):
+    while held is None or not high or high - low > max(1, int(resolution * low)):
         figures = level(users)
         if figures.holds:
             low, held = users, figures
@@ -184,17 +224,13 @@ def _limit(level: Callable[[int], Figures], guess: int) -> tuple[int, Figures]:
     return low, held or level(1)
 
 
-# --- the instant companion: a first guess, and how far draws lie apart ---------------------------
-
-
 @dataclass(frozen=True, slots=True)
 class _Sketch:
-    """A replica by its means: which people, how fast answers must come, whether histories come back to it."""
+    """A replica by its means, by the instant companion: a first guess, and which of two machines is the slower."""
 
     served: Served
     expected: Expected
-    pace_s: float
-    """Time a token may take on average."""
+    slo: tuple[Clause, ...]
     sticky: bool
 
     def most_users(self, cost: Cost) -> int:
@@ -210,29 +246,30 @@ class _Sketch:
                 high = middle
         return low
 
-    def _enough(self, cost: Cost, users: int) -> bool:
+    def means(self, cost: Cost, users: int) -> Means:
+        """Of ``users`` people; histories are found again where memory keeps those of everybody."""
         expected, policy = self.expected, self.served.policy
         turn_tokens = expected.prompt_tokens + expected.output_tokens
         before_tokens = (expected.turns - 1) / 2 * turn_tokens
-        context_tokens = before_tokens + expected.prompt_tokens + expected.output_tokens / 2
         kept = self.sticky and users * (before_tokens + turn_tokens) <= policy.pool_tokens
-        room = int(max(1, min(policy.slots, policy.pool_tokens / (context_tokens + expected.output_tokens / 2))))
-        means = predict(
+        return predict(
             cost,
-            slots=room,
+            slots=self._room,
             users=users,
-            think_s=expected.think_s + expected.stage_s,
+            think_s=max(1e-3, expected.think_s + expected.stage_s),
             new_prompt_tokens=expected.prompt_tokens + (0.0 if kept else before_tokens),
             output_tokens=expected.output_tokens,
-            context_tokens=context_tokens,
+            context_tokens=before_tokens + expected.prompt_tokens + expected.output_tokens / 2,
         )
-        return means.e2e_s <= self.pace_s * expected.output_tokens and means.in_flight_requests <= room
 
-    def interval(self) -> tuple[float, float]:
-        """Replicas under the served one's other constants over those under its best."""
-        best = self.most_users(self.served.cost)
-        if not self.served.draws or not best:
-            return 1.0, 1.0
-        ratios = sorted(best / users if users else inf for users in map(self.most_users, self.served.draws))
-        cut = int((1.0 - _SHARE) / 2.0 * len(ratios))
-        return ratios[cut], ratios[-1 - cut]
+    @property
+    def _room(self) -> int:
+        """Requests that run at once: slots, or what memory holds of them."""
+        expected, policy = self.expected, self.served.policy
+        each_tokens = (expected.turns + 1) / 2 * (expected.prompt_tokens + expected.output_tokens)
+        return int(max(1, min(policy.slots, policy.pool_tokens / each_tokens)))
+
+    def _enough(self, cost: Cost, users: int) -> bool:
+        pace_s = min((clause.bound for clause in self.slo if clause.metric == "tpot"), default=0.1)
+        means = self.means(cost, users)
+        return means.e2e_s <= 0.9 * pace_s * self.expected.output_tokens and means.in_flight_requests <= self._room

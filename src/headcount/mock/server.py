@@ -12,6 +12,7 @@ import os
 import random
 from collections import deque
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -77,7 +78,7 @@ class MockServer:
         self.url = ""
         self._api_key = api_key
         self._where = (host, port)
-        self._socket_path = socket_path
+        self._socket_path = str(Path(socket_path).absolute()) if socket_path else None
         self._rng = random.Random(f"answers {self.options.seed}")
         self._events: dict[tuple[str, bool], Events] = {}
         self._streams: dict[Job, _Stream] = {}
