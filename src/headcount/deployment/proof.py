@@ -88,8 +88,10 @@ def prove(
     findings: list[Finding] = []
     paths: list[Path] = []
     for overflow in (False, True):
+        # Who overflows asks for a model by name: a gateway that chooses may never send enough to one of them.
+        chosen_by = "client" if overflow else routed_by
         scenario = mix_scenario(
-            advice, measured, url, overflow=overflow, routed_by=routed_by, level_time_s=level_time_s
+            advice, measured, url, overflow=overflow, routed_by=chosen_by, level_time_s=level_time_s
         )
         watch = ServersWatch(places, keys, kinds.__getitem__, watcher)
         outcome = measure(scenario, verb="plan", out=out, api_key=api_key, watcher=watch, agree=agree)
@@ -121,7 +123,7 @@ async def _before(
 ) -> list[Overhead]:
     await places_alive(places, keys)
     names = [part.name for part in advice.parts]
-    await usable(url, api_key, [AUTO] if routed_by == "gateway" and len(names) > 1 else names)
+    await usable(url, api_key, [*names, AUTO] if routed_by == "gateway" and len(names) > 1 else names)
     first = {place.name: place for place in reversed(places)}
     return [await overhead_of(first[name], url, api_key, keys) for name in names]
 
