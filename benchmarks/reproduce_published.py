@@ -130,8 +130,12 @@ def answer_length_from(setup: Setup, users: int, median_s: float) -> Setup:
     return replace(setup, answer_tokens=(low + high) / 2)
 
 
-def show(title: str, setup: Setup, rows: dict[int, Row], fitted: tuple[int, ...]) -> None:
-    """Print predicted against published, row by row."""
+Errors = dict[tuple[int, int], Row]
+"""By (users, most in flight): median, p95 and tokens/s, predicted over published less 1."""
+
+
+def show(title: str, setup: Setup, rows: dict[int, Row], fitted: tuple[int, ...]) -> tuple[Errors, float]:
+    """Print predicted against published, row by row; the errors, and the mean over median and tokens/s held out."""
     reached = setup.efficiency
     print(f"\n{title}")
     print(
@@ -139,7 +143,7 @@ def show(title: str, setup: Setup, rows: dict[int, Row], fitted: tuple[int, ...]
         f"answers of {setup.answer_tokens:.0f} +- {setup.spread_tokens:.0f} tokens before the limit"
     )
     print("  users        median s               p95 s               tokens/s")
-    errors = []
+    errors, by_row = [], {}
     for users, published in rows.items():
         for in_flight in (10_000, *IN_FLIGHT) if users > max(IN_FLIGHT) else (10_000,):
             predicted = predict(setup, users, repeats=12, in_flight=in_flight)
@@ -147,14 +151,17 @@ def show(title: str, setup: Setup, rows: dict[int, Row], fitted: tuple[int, ...]
                 f"{value:8.2f} {known:8.2f} {value / known - 1:+6.1%}"
                 for value, known in zip(predicted, published, strict=True)
             ]
+            by_row[users, in_flight] = tuple(a / b - 1 for a, b in zip(predicted, published, strict=True))
             if users not in fitted and in_flight > users:
                 errors += [abs(predicted[i] / published[i] - 1) for i in (0, 2)]
             label = "fitted" if users in fitted else f"at most {in_flight} in flight" if in_flight < users else ""
             print(f"  {users:5d} {' '.join(cells)}  {label}")
-    print(f"  mean error of median and tokens/s, held-out rows: {sum(errors) / len(errors):.1%}")
+    mean = sum(errors) / len(errors)
+    print(f"  mean error of median and tokens/s, held-out rows: {mean:.1%}")
+    return by_row, mean  # type: ignore[return-value]
 
 
-def nothing_measured(rows_of: dict[str, dict[int, Row]], draws: int = 40) -> None:
+def nothing_measured(rows_of: dict[str, dict[int, Row]], draws: int = 40) -> float:
     """Datasheet, catalogue and the test's description only: prediction, 90 % interval, and how many rows it covers."""
     rng = random.Random(1)
     covered, total, errors = 0, 0, []
@@ -180,6 +187,21 @@ def nothing_measured(rows_of: dict[str, dict[int, Row]], draws: int = 40) -> Non
                     f"{published[index]:.1f} {middle / published[index] - 1:+.0%}{'' if inside else '  outside'}"
                 )
     print(f"  covered {covered} of {total}, mean error {sum(errors) / total:.0%}")
+    return covered / total
+
+
+def judge(what: str, error: float, bound: float) -> None:
+    """One line of what was to be reached."""
+    print(f"  {'pass' if abs(error) <= bound else 'FAIL'}  {what}: {error:+.1%}, {bound:.0%} allowed")
+
+
+def judge_fit(name: str, errors: Errors) -> None:
+    """The held-out rows of a model fitted on its own."""
+    for users, bound in ((50, 0.07), (200, 0.12)):
+        for index, figure in ((0, "median"), (2, "tokens/s")):
+            judge(f"{name}, {users} people, {figure}", errors[users, 10_000][index], bound)
+    for in_flight in IN_FLIGHT:
+        judge(f"{name}, 200 people, p95 with at most {in_flight} in flight", errors[200, in_flight][1], 0.10)
 
 
 def main() -> None:
@@ -191,13 +213,24 @@ def main() -> None:
     }
     small, large = "Qwen3-8B-AWQ", "Qwen3-32B-AWQ"
     fits = {name: fit(name, rows) for name, rows in rows_of.items()}
-    for name, setup in fits.items():
-        show(f"{name}, fitted on {FITTED_USERS[0]} and {FITTED_USERS[1]} people", setup, rows_of[name], FITTED_USERS)
+    fitted = {
+        name: show(f"{name}, fitted on {FITTED_USERS[0]} and {FITTED_USERS[1]} people", setup, rows, FITTED_USERS)[0]
+        for (name, setup), rows in zip(fits.items(), rows_of.values(), strict=True)
+    }
     carried = replace(fits[small], model=large)
-    show(f"{large} from the {small}'s fit and its configuration alone", carried, rows_of[large], ())
+    _, mean = show(f"{large} from the {small}'s fit and its configuration alone", carried, rows_of[large], ())
     lengthened = answer_length_from(carried, 20, rows_of[large][20][0])
-    show(f"{large}, the same with its answer length from one number (median at 20)", lengthened, rows_of[large], (20,))
-    nothing_measured(rows_of)
+    title = f"{large}, the same with its answer length from one number (median at 20)"
+    _, mean_with_one = show(title, lengthened, rows_of[large], (20,))
+    covered = nothing_measured(rows_of)
+    print("\nwhat was to be reached")
+    for name, errors in fitted.items():
+        judge_fit(name, errors)
+    judge(f"{large} from the {small}, mean", mean, 0.13)
+    judge(f"{large} from the {small} and one number, mean", mean_with_one, 0.07)
+    print(
+        f"  {'pass' if covered >= 0.8 else 'FAIL'}  nothing measured: {covered:.0%} of the rows covered, 80% at least"
+    )
 
 
 if __name__ == "__main__":
