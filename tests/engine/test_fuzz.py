@@ -31,6 +31,7 @@ STREAMS = int(os.environ.get("HEADCOUNT_FUZZ", "400"))
 AT_ONCE = 20
 """Streams played over sockets at the same time."""
 
+PATIENCE = pytest.mark.timeout(120 + STREAMS // 20)
 LONG = settings(max_examples=STREAMS, suppress_health_check=list(HealthCheck))
 
 # --- streams ---------------------------------------------------------------------------------
@@ -180,6 +181,7 @@ def check(reply: Reply, data: bytes) -> None:
 # --- the fuzzers -----------------------------------------------------------------------------
 
 
+@PATIENCE
 @LONG
 @given(streams(), cuts)
 def test_broken_answers(data: bytes, at: list[int]) -> None:
@@ -212,6 +214,7 @@ def test_broken_answers(data: bytes, at: list[int]) -> None:
     check(reply, data)
 
 
+@PATIENCE
 @settings(LONG, max_examples=max(10, STREAMS // AT_ONCE))
 @given(
     st.lists(
