@@ -245,10 +245,14 @@ def _balance(rows: list[Row], slo: tuple[Clause, ...], _: Words) -> Figure | Non
     throughput = [float(f"{row.level.output_tokens_per_s or 0.0:.5g}") for row in chosen]
     figure = _figure("balance", title, caption, _("tokens/s"), "", throughput)
     whole = all(row.whole for row in chosen)
-    line = _line("p95", [row.latency_s.p95 for row in chosen], "s", "c2")
-    line["points_only"] = True
-    figure["lines"].append(line)
-    figure["names"] = [f"{row.users} {clean(row.condition, 20)}".strip() for row in chosen]
+    conditions = _conditions(chosen)
+    for number, condition in enumerate(conditions):
+        name = f"p95 {clean(condition, 40)}" if len(conditions) > 1 else "p95"
+        points = [row.latency_s.p95 if row.condition == condition else None for row in chosen]
+        line = _line(name, points, "s", f"c{number % 6 + 1}" if len(conditions) > 1 else "c2")
+        line["points_only"] = True
+        figure["lines"].append(line)
+    figure["names"] = [str(row.users) for row in chosen]
     figure["rules"] += [
         Rule(across=True, at=clause.bound, label=promise(clause.text, _), right=False)
         for clause in slo

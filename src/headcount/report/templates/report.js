@@ -65,11 +65,16 @@
       }
     }
     ctx.setLineDash([]);
+    const named = [];
     figure.names.forEach((name, i) => {
-      const v = figure.lines[0].values[i];
+      const v = figure.lines.map((line) => line.values[i]).find((one) => one != null);
       if (v == null) return;
-      const x = u.valToPos(figure.x[i], "x", true), right = x > bbox.left + bbox.width - 40 * r;
-      label(u, name, x + (right ? -7 : 7) * r, u.valToPos(v, "y", true) - 13 * r, right ? "right" : "left", "soft");
+      const x = u.valToPos(figure.x[i], "x", true), y = u.valToPos(v, "y", true);
+      // A name over another one could not be read; hovering tells it.
+      if (named.some(([a, b]) => Math.abs(a - x) < 22 * r && Math.abs(b - y) < 12 * r)) return;
+      named.push([x, y]);
+      const right = x > bbox.left + bbox.width - 40 * r;
+      label(u, name, x + (right ? -7 : 7) * r, y - 13 * r, right ? "right" : "left", "soft");
     });
     ctx.restore();
   }
