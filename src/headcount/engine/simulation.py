@@ -41,6 +41,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     gpu: str | None = None
     """A GPU of the catalogue; with the engine's model it takes the place of ``server``."""
     gpus: _Count = 1
+    """Cards side by side."""
     quantization: str | None = None
     """One of the catalogue, where the model's name or configuration does not say it."""
     config_file: str | None = None
@@ -48,29 +49,49 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     policy: str | None = None
     """A key of ``POLICIES``: schedule like that engine, with its defaults and the sizes below."""
     slots: _Count | None = None
+    """Requests it works on at once."""
     kv_pool_tokens: _Count | None = None
+    """Tokens whose keys and values fit into memory at once."""
     max_batched_tokens: _Count | None = None
+    """The most tokens of one step, prompts' chunks included."""
     context_tokens: _Count | None = None
+    """The longest that prompt and answer may become together."""
     block_tokens: _Count | None = None
+    """Memory is handed out, and histories are known, in blocks of so many tokens."""
     queue_limit: Annotated[int, Meta(ge=0)] | None = None
+    """Requests that may wait; more are refused with 503. None: as the policy has it, mostly any number."""
     prefix_cache: bool | None = None
+    """Whether histories are found again."""
     overhead_s: _Time | None = None
+    """What a step costs with nothing in it."""
     weights_s: _Time | None = None
+    """Reading all weights once."""
     token_s: _Time | None = None
+    """Multiplying one token with all weights."""
     sequence_s: _Time | None = None
+    """What each sequence adds to a step."""
     context_token_s: _Time | None = None
+    """Reading the keys and values of one token of context."""
     pair_s: _Time | None = None
+    """Attention between one token of a prompt and one before it."""
     adapter_fraction: Annotated[float, Meta(ge=0, le=100)] | None = None
+    """How much slower a step is with an adapter in it."""
     adapter_load_s: _Time | None = None
+    """Bringing an adapter onto the GPU that is not there yet."""
     experts_s: _Time | None = None
+    """Mixture of experts: reading all of them once."""
     expert_fraction: _Share | None = None
+    """The share of them that one token visits."""
     adapters: tuple[str, ...] = ()
+    """LoRA adapters by name."""
     seed: int = 1
+    """Of everything random."""
     speed: Annotated[float, Meta(ge=0.001, le=1000)] = 1.0
     """Of the whole server; 0.9 is 10 % slower."""
     jitter: Annotated[float, Meta(ge=0, le=2)] = 0.02
     """Standard deviation of the logarithm of step times; one draw a change of the batch."""
     round_trip_s: _Time = 0.001
+    """The way there and back; over HTTP the real one takes its place."""
     output_share: Annotated[float, Meta(gt=0, le=1)] = 1.0
     """Mean of the written share of the tokens that were allowed."""
     output_spread: _Share = 0.0
@@ -99,7 +120,9 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     stall_share: _Share = 0.0
     """Share of answers that pause once, in their middle, for ``stall_s``."""
     stall_s: _Time = 3.0
+    """How long such a pause is."""
     error_share: _Share = 0.0
+    """Share of requests that fail."""
     error_kind: str = "http_500"
     """``http_<status>``: refused at once; else an error kind an answer ends with after a third of its tokens."""
     error_every_s: Annotated[float, Meta(ge=0.001, le=86400)] | None = None
