@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
@@ -20,7 +21,7 @@ from headcount.stats.proportion import anytime_interval, overdispersion, smalles
 from headcount.stats.quantile import quantile
 from headcount.stats.steady import steady_from
 
-__all__ = ["Window", "decide", "judge_clause", "steady_window", "turn_cycle_s"]
+__all__ = ["Rule", "Window", "decide", "judge_clause", "steady_window", "turn_cycle_s"]
 
 ERROR = 0.05
 """Of each wrong decision: that a level which fails holds, and that one which holds fails."""
@@ -121,9 +122,8 @@ def decide(
     Any clause that fails fails the level; all must hold. Nothing is decided before the people of the level have been
     heard: each has finished a turn, all but a twentieth of them where there are twenty or more.
     """
-    error = CONFIRM_ERROR if level.purpose == "confirm" else ERROR
-    over = level.stopped_at_s is not None and level.purpose in SEARCHING
-    results = tuple(_with_cut(inside, cut, window, clause, place, error, over) for place, clause in enumerate(slo))
+    rule = _rule(level)
+    results = tuple(_with_cut(inside, cut, window, clause, place, rule) for place, clause in enumerate(slo))
     needed = level.users - level.users // 20
     decisions = {result.decision for result in results}
     if "fails" in decisions and window.blocks >= 1 and _people(inside, cut) >= needed:
@@ -132,32 +132,48 @@ def decide(
     return ("holds" if holds else "undecided"), results
 
 
+class Rule(NamedTuple):
+    """What it takes to decide a clause."""
+
+    holds_error: float
+    """Of taking a failing level for a good one."""
+    fails_error: float
+    """Of taking a good level for a failing one."""
+    over: bool = False
+    """Whether this was one visit of several and is over, so that it counts by what was measured."""
+
+
+def _rule(level: Level) -> Rule:
+    if level.purpose not in SEARCHING:
+        return Rule(ERROR, ERROR)
+    holds_error = CONFIRM_ERROR if level.purpose == "confirm" else ERROR
+    return Rule(holds_error, FAIL_ERROR, over=level.stopped_at_s is not None)
+
+
 def _people(*parts: Rows) -> int:
     return len(np.unique(np.concatenate([part.person for part in parts])))
 
 
-def _with_cut(
-    inside: Rows, cut: Rows, window: Window, clause: Clause, place: int, error: float, over: bool
-) -> ClauseResult:
+def _with_cut(inside: Rows, cut: Rows, window: Window, clause: Clause, place: int, rule: Rule) -> ClauseResult:
     """Cut requests count against a clause, never for it: they may take a hold away or make a level fail.
 
     A hold stands as long as the share of misses stays within what is allowed with them: near the limit a few people
     always wait beyond their bound, and as many as are cut at the end were in flight at the beginning.
     """
-    ended = judge_clause(inside, window, clause, place, error, over)
+    ended = judge_clause(inside, window, clause, place, rule)
     late = cut.where(cut.missed(place))
     if len(late) == 0:
         return ended
-    together = judge_clause(inside.joined(late), window, clause, place, error, over)
+    together = judge_clause(inside.joined(late), window, clause, place, rule)
     if ended.decision == "holds" and together.misses <= together.allowed_fraction * together.n:
         return ended
     return msgspec.structs.replace(together, decision="undecided") if together.decision == "holds" else together
 
 
-def judge_clause(inside: Rows, window: Window, clause: Clause, place: int, error: float, over: bool) -> ClauseResult:
+def judge_clause(inside: Rows, window: Window, clause: Clause, place: int, rule: Rule) -> ClauseResult:
     """One clause over the steady window: its share of misses, how sure that is, what follows.
 
-    ``place`` is the clause's in the table's service level, ``error`` that of taking a failing level for a good one.
+    ``place`` is the clause's in the table's service level.
     """
     judged = inside.judged(place)
     missed = inside.missed(place) & judged
@@ -166,8 +182,8 @@ def judge_clause(inside: Rows, window: Window, clause: Clause, place: int, error
         return ClauseResult(clause.text, 0, 0, allowed, None, 0.0, 1.0, "undecided", 0.0, None, clause.bound)
     dispersion = _dispersion(inside, window, clause, judged, missed)
     n_effective, misses_effective = n / dispersion, misses / dispersion
-    low, _ = anytime_interval(misses_effective, n_effective, FAIL_ERROR)
-    _, high = anytime_interval(misses_effective, n_effective, error)
+    low, _ = anytime_interval(misses_effective, n_effective, rule.fails_error)
+    _, high = anytime_interval(misses_effective, n_effective, rule.holds_error)
     value = misses / n if clause.percentile is None else _value(inside, clause, judged)
     return ClauseResult(
         clause.text,
@@ -177,7 +193,7 @@ def judge_clause(inside: Rows, window: Window, clause: Clause, place: int, error
         misses / n,
         low,
         high,
-        _decision(clause, n, misses, low, high, over),
+        _decision(clause, n, misses, low, high, rule.over),
         n_effective,
         value,
         clause.bound,
