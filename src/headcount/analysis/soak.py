@@ -27,7 +27,7 @@ SLOWER, FASTER = 1.1, 0.9
 _LEAST_READINGS = 8
 
 
-def late_part(level: Level, window: Window, machine: Machine) -> Window:
+def late_part(window: Window, machine: Machine) -> Window:
     """The part of a soak that is judged: from when everything stood still, the last half at most, the last quarter at
     least, so that what heat does to the server counts in full."""
     half_s = 0.5 * window.length_s

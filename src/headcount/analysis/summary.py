@@ -55,7 +55,7 @@ def summarize(
         inside = rows.where(np.zeros(len(rows), bool))
     else:
         inside = rows.where(ended & (rows.ended_at_s > window.began_at_s))
-    window, inside, soak = _soaked(level, inside, window, samples, about)
+    window, inside, soak = _soaked(level, rows, inside, window, samples, about)
     decision, results = decide(level, inside, _cut_late(rows, window), window, slo)
     facts = _facts(level, rows, inside, window)
     machine = _machine(level, inside, window, samples, facts, about)
@@ -111,15 +111,21 @@ def _growth(level: Level, rows: Rows, samples: Sequence[Sample], until_s: float)
 
 
 def _soaked(
-    level: Level, inside: Rows, window: Window, samples: Sequence[Sample], about: RunFacts | None
+    level: Level, rows: Rows, inside: Rows, window: Window, samples: Sequence[Sample], about: RunFacts | None
 ) -> tuple[Window, Rows, Soak | None]:
-    """Of a soak: the part at its end that is judged, and how it came to that; other levels as they are."""
+    """Of a soak: the part at its end that is judged, and how it came to that; other levels as they are.
+
+    Looked at is all that came after one turn cycle: a server that slows down must not pass for one that settles.
+    """
     if level.purpose != SOAK or len(inside) == 0:
         return window, inside, None
+    full_at_s = (level.started_at_s or level.began_at_s) + window.cycle_s
+    whole = msgspec.structs.replace(window, began_at_s=min(window.began_at_s, full_at_s))
     gpus = about.gpus if about is not None else ()
-    machine = Machine(level.index, window.began_at_s, window.ended_at_s, tuple(samples), gpus=gpus)
-    late = late_part(level, window, machine)
-    return late, inside.where(inside.ended_at_s > late.began_at_s), soak_of(level, inside, machine)
+    machine = Machine(level.index, whole.began_at_s, whole.ended_at_s, tuple(samples), gpus=gpus)
+    late, ended = late_part(whole, machine), rows.where(~rows.cut & (rows.ended_at_s <= window.ended_at_s))
+    soak = soak_of(level, ended.where(ended.ended_at_s > whole.began_at_s), machine)
+    return late, ended.where(ended.ended_at_s > late.began_at_s), soak
 
 
 def _machine(
