@@ -135,7 +135,10 @@ def test_time_is_kept() -> None:
     verdict = judge(summaries, limits, SLO)
 
     assert spent_s(summaries) <= 130.0
-    assert "not-confirmed" in [caution.code for caution in verdict.cautions]
+    (unconfirmed,) = [caution for caution in verdict.cautions if caution.code == "not-confirmed"]
+    assert unconfirmed.remedy == "give it more time (--max-time)"
+    (unconfirmed,) = [one for one in judge(summaries, Limits(), SLO).cautions if one.code == "not-confirmed"]
+    assert unconfirmed.remedy == "give each level more time (--level-time)"
 
 
 def test_a_pass_above_a_failure_does_not_count() -> None:

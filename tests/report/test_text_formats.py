@@ -136,6 +136,26 @@ def test_without_advice_the_cautions_say_what_next() -> None:
     assert next_steps(altered(advice=(), cautions=()), words("en"))[0].startswith("Measure again")
 
 
+def test_a_remedy_names_what_its_reader_had_given() -> None:
+    """Flags to who gave flags, keys to who measured by a scenario file; in Korean too."""
+    short = Caution("too-few-requests", "3 requests were counted", "hold the level longer (--level-time)")
+    by_file = msgspec.structs.replace(FACTS, verb="run")
+
+    for form, language in (("terminal", "en"), ("markdown", "en"), ("html", "ko")):
+        flags = write(form, report(altered(cautions=(short,)), language=language))
+        keys = write(form, report(altered(cautions=(short,)), by_file, language=language))
+        assert "--level-time" in flags.replace("\\", "")
+        assert "search.level_time_s" in keys.replace("\\", "")
+        assert "--level-time" not in keys.replace("\\", "")
+
+
+def test_one_person_is_told_as_one() -> None:
+    """Sentences of the analysis count in the plural, and are told in the number there was."""
+    alone = altered(cause_sentence="The server's slots give out at 1 people: 1 requests ran.")
+
+    assert "give out at 1 person: 1 request ran" in write("terminal", report(alone))
+
+
 def test_an_unfinished_run_says_so_first() -> None:
     """Interrupted or killed: the first line carries it."""
     assert write("terminal", report(EMPTY)).startswith("not finished")
