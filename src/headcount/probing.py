@@ -50,6 +50,8 @@ class Seen:
     """Requests that were answered at once when more were asked; None: all of them were."""
     adapter_fraction: float | None = None
     """How much longer the pause between tokens is with an adapter; None: there is none."""
+    tail_s: float = 0.0
+    """From the last token to the end of the answer: usage, the end of the stream."""
     took_s: float = 0.0
 
 
@@ -103,6 +105,7 @@ async def probe(
     if adapter is not None:
         told(f"answers with {adapter}")
         seen.adapter_fraction = await _adapter_fraction(asker, adapter)
+    seen.tail_s = median(asker.tails_s) if asker.tails_s else 0.0
     seen.took_s = asker.elapsed_s
     return seen
 
@@ -157,6 +160,8 @@ class _Timed(Asker):
         self._now = clock()
         self._began_s = self._now()
         self._word_s = self._token_s = 0.0
+        self.tails_s: list[float] = []
+        """Of every answer, from its last token to its end."""
 
     @property
     def elapsed_s(self) -> float:
@@ -186,6 +191,8 @@ class _Timed(Asker):
         """Ask, and remember the pace of whoever was alone."""
         began_s, reply = await super().ask(text, tokens, adapter)
         if reply.chunk_at_s:
+            if reply.ended_at_s is not None:
+                self.tails_s.append(max(0.0, reply.ended_at_s - reply.chunk_at_s[-1]))
             if tokens <= _PROMPT_ONLY:
                 self._word_s = (reply.chunk_at_s[0] - began_s) / text.count(" ")
             elif len(reply.chunk_at_s) > 8 and not self._token_s:

@@ -67,7 +67,7 @@ async def calibrate_server(
         found = fitted(seen.prefills, seen.decodes, policy, hardware)
         cost = replace(found.cost, adapter_fraction=seen.adapter_fraction or found.cost.adapter_fraction)
         checks = (
-            await _checks(ready, cost, policy, found.request_s, _CHECK_SHARE * longest_s, progress)
+            await _checks(ready, cost, policy, (found.request_s, seen.tail_s), _CHECK_SHARE * longest_s, progress)
             if found.is_trusted
             else ()
         )
@@ -83,6 +83,7 @@ async def calibrate_server(
         source=facts.address or facts.engine,
         simulated=facts.engine == "simulated",
         cached_share=seen.cached_share,
+        tail_s=seen.tail_s,
         template_tokens=template_tokens,
         took_s=took_s,
         engine=facts,
@@ -107,16 +108,14 @@ def _fit_facts(found: Fit, seen: Seen) -> dict[str, Any]:
 
 
 async def _checks(
-    ready: Ready, cost: Cost, policy: Policy, request_s: float, longest_s: float, progress: _Progress
+    ready: Ready, cost: Cost, policy: Policy, outside_s: tuple[float, float], longest_s: float, progress: _Progress
 ) -> tuple[Check, ...]:
     """One level near half of what the server can take, one near it."""
     most = capacity(cost, policy)
     checks = []
     for requests in sorted({max(1, round(0.5 * most)), max(1, round(0.9 * most))}):
         progress(f"check: {requests} at once, not fitted")
-        checks.append(
-            await check_level(ready.engine, cost, policy, request_s, requests, longest_s, policy.context_tokens)
-        )
+        checks.append(await check_level(ready.engine, cost, policy, outside_s, requests, longest_s))
     return tuple(checks)
 
 

@@ -85,6 +85,8 @@ class Calibration(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     """Root mean square of log(fitted / seen); beyond 0.08 no calibration is written."""
     request_s: float = 0.0
     """What a request takes outside every step: the way there and back, HTTP, tokenizing."""
+    tail_s: float = 0.0
+    """From the last token to the end of the answer: usage, the end of the stream."""
     simulated: bool = False
     """Whether the server itself was simulated."""
     cached_share: float | None = None

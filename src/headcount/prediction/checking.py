@@ -64,12 +64,13 @@ def capacity(cost: Cost, policy: Policy, context_tokens: float = 250.0) -> int:
 
 
 async def check_level(
-    engine: Engine, cost: Cost, policy: Policy, request_s: float, requests: int, longest_s: float, fits_tokens: int
+    engine: Engine, cost: Cost, policy: Policy, outside_s: tuple[float, float], requests: int, longest_s: float
 ) -> Check:
-    """Hold ``requests`` streams of questions for about ``longest_s`` and predict the same."""
+    """Hold ``requests`` streams of questions for about ``longest_s`` and predict the same. ``outside_s``: what a
+    request takes before its first step, and after its last one."""
     step_s = cost.step_s(requests, requests, adapted=False) + cost.context_token_s * requests * 250.0
-    words, tokens = (_WORDS[0], min(_WORDS[1], fits_tokens // 8)), _TOKENS
-    answer_s = step_s * sum(tokens) / 2 + requests * cost.token_s * 2.0 * sum(words) / 2 + request_s
+    words, tokens = (_WORDS[0], min(_WORDS[1], policy.context_tokens // 8)), _TOKENS
+    answer_s = step_s * sum(tokens) / 2 + requests * cost.token_s * 2.0 * sum(words) / 2 + sum(outside_s)
     if answer_s * _FEWEST_ROUNDS > longest_s:  # a slow server gets shorter questions, so that there are enough of them
         share = max(_SHORTEST_SHARE, longest_s / answer_s / _FEWEST_ROUNDS)
         words, tokens = (_shorter(words, share), _shorter(tokens, share))
@@ -88,7 +89,7 @@ async def check_level(
             output_tokens_per_s=None,
             predicted_output_tokens_per_s=None,
         )
-    foreseen = predicted(lived, cost, policy, request_s)
+    foreseen = predicted(lived, cost, policy, *outside_s)
     return Check(
         level=label,
         n_requests=len(lived),
@@ -133,7 +134,7 @@ async def _live(
     return lived
 
 
-def predicted(lived: list[Lived], cost: Cost, policy: Policy, request_s: float) -> list[Lived]:
+def predicted(lived: list[Lived], cost: Cost, policy: Policy, request_s: float, tail_s: float = 0.0) -> list[Lived]:
     """The same questions in the simulator: each stream begins when it did, and asks on when it is answered."""
     streams: dict[int, list[Lived]] = {}
     for one in sorted(lived, key=lambda one: one.asked_at_s):
@@ -143,7 +144,7 @@ def predicted(lived: list[Lived], cost: Cost, policy: Policy, request_s: float) 
         pause_s = asked[0].asked_at_s + request_s
         for one in asked:
             yield pause_s, Job(one.prompt_tokens, one.output_tokens, limit_tokens=_TOKENS[1])
-            pause_s = request_s
+            pause_s = tail_s + request_s
 
     found = []
     for job in drive(Server(cost, policy), [person(asked) for asked in streams.values()]):

@@ -184,12 +184,20 @@ class _Watch:
 
 
 def hold(
-    server: Server, crowd: Crowd, users: int, *, request_s: float = 0.0, spread_s: float = 0.0, answers: int = 300
+    server: Server,
+    crowd: Crowd,
+    users: int,
+    *,
+    request_s: float = 0.0,
+    tail_s: float = 0.0,
+    spread_s: float = 0.0,
+    answers: int = 300,
 ) -> Held:
     """Hold a level until it has been steady for ``answers`` answers, or three a person if that is more.
 
     The people start evenly over ``spread_s``; two answers a person are warm-up. ``request_s`` is what a request takes
-    outside the server's steps. A person whose question does not fit stops asking.
+    outside the server's steps, ``tail_s`` the time after its last token in which nobody goes on yet. A person whose
+    question does not fit stops asking.
     """
     people = [crowd.asks(person, server.policy.context_tokens) for person in range(users)]
     due: list[tuple[float, int, Asked]] = []
@@ -223,7 +231,7 @@ def hold(
                     watch.begin(at_s)
                 elif ended > warm:
                     inside.append(asked)
-                ask(asked.person, at_s + asked.pause_s)
+                ask(asked.person, at_s + tail_s + asked.pause_s)
             continue
         at_s, _, asked = heappop(due)
         watch.pass_to(at_s)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from importlib.metadata import version
+from statistics import median
 
 import msgspec
 
@@ -56,6 +57,7 @@ def calibrate_run(run: Run, told: Told | None = None) -> Calibration:
         simulated=run.facts.simulated,
         residual_fraction=found.residual,
         request_s=found.request_s,
+        tail_s=_tail_s(requests),
         template_tokens=run.facts.template_tokens,
         seed=scenario.seed,
         limit_users=verdict.limit_users if verdict.trusted else None,
@@ -128,7 +130,13 @@ def _held_out(verdict: Verdict) -> list[LevelSummary]:
 def _checks(calibration: Calibration, hardware: Hardware | None, held_out: Sequence[LevelSummary]) -> tuple[Check, ...]:
     """The levels that were left out, beside their prediction from the people of the run."""
     start = Start(
-        served=Served(calibration.cost, calibration.policy, request_s=calibration.request_s, hardware=hardware),
+        served=Served(
+            calibration.cost,
+            calibration.policy,
+            request_s=calibration.request_s,
+            tail_s=calibration.tail_s,
+            hardware=hardware,
+        ),
         workload=calibration.workload,
         slo=parse_slo(calibration.slo),
         basis="calibrated",
@@ -152,6 +160,12 @@ def _checks(calibration: Calibration, hardware: Hardware | None, held_out: Seque
             )
         )
     return tuple(checks)
+
+
+def _tail_s(requests: dict[int, list[Request]]) -> float:
+    """The usual time from the last token to the end of the answer."""
+    good = [one for each in requests.values() for one in each if one.error is None and one.chunk_at_s]
+    return median(max(0.0, one.ended_at_s - one.chunk_at_s[-1]) for one in good) if good else 0.0
 
 
 def _answer_shares(requests: dict[int, list[Request]]) -> tuple[float, ...]:

@@ -78,6 +78,8 @@ class Served:
     """Constants that would explain what is known as well; empty: nothing is known of the error."""
     request_s: float = 0.0
     """What a request takes outside every step: the way, HTTP, tokenizing."""
+    tail_s: float = 0.0
+    """From the last token to the end of the answer, before which nobody goes on."""
     hardware: Hardware | None = None
     """None: not told; then it cannot be exchanged."""
 

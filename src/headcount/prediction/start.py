@@ -91,6 +91,7 @@ def start_of_calibration(
         policy=calibration.policy,
         draws=calibration.costs(),
         request_s=calibration.request_s,
+        tail_s=calibration.tail_s,
         hardware=calibration.told.hardware() if calibration.told else None,
     )
     same_people = workload is None or workload == calibration.workload
