@@ -13,6 +13,7 @@ import numpy as np
 from headcount.records import Level, Request, Sample
 
 __all__ = [
+    "LATEST_AT_S",
     "decode_level",
     "decode_request",
     "decode_sample",

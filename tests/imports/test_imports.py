@@ -169,6 +169,29 @@ def test_other_files_are_refused_with_a_hint(text: str, kind: str, tmp_path: Pat
     assert caught.value.hint
 
 
+@pytest.mark.parametrize(
+    ("table", "message"),
+    [
+        ("users,e2e_p50_s\n-4,1\n", "users is '-4', no number from 0 on"),
+        ("users,e2e_p50_s\n0,1\n", "a level of 0 people for 60 s cannot have been"),
+        ("users,e2e_p50_s\n4,nan\n", "e2e_p50_s is 'nan', no number from 0 on"),
+        ("users,e2e_p50_s\n4,-1\n", "e2e_p50_s is '-1', no number from 0 on"),
+        ("users,e2e_p50_s\n4,fast\n", "e2e_p50_s is 'fast', no number from 0 on"),
+        ("users,waits\n4,1\n", "column 'waits'; known: "),
+    ],
+)
+def test_figures_that_cannot_be_are_refused(table: str, message: str, tmp_path: Path) -> None:
+    """The file, the column and what stands there; no exception's name."""
+    file = tmp_path / "figures.csv"
+    file.write_text(table)
+    with pytest.raises(ScenarioError) as caught:
+        import_files([file], tmp_path / "runs", kind="table")
+
+    assert message in caught.value.message
+    assert "Error" not in caught.value.message
+    assert caught.value.hint
+
+
 def test_streams_are_as_many_as_were_needed() -> None:
     """A request goes to the stream that waited longest; one more is opened only when all are busy."""
     asked = [Request(0, 1, 0, 1, scheduled_at_s=at, ended_at_s=at + 1.5) for at in (0.0, 1.0, 2.0, 3.0)]

@@ -17,10 +17,12 @@ from pathlib import Path
 import msgspec
 
 from headcount.analysis.conclusions import LevelSummary
+from headcount.codec import LATEST_AT_S, encode_request, read_request
 from headcount.errors import ScenarioError
 from headcount.records import FORMAT_VERSION, EngineFacts, Level, Request, RunFacts, Sample
 from headcount.slo import parse_slo
 from headcount.store import RunWriter
+from headcount.workload.bounds import MOST_USERS
 
 __all__ = ["IMPORTS", "Held", "import_files", "in_streams", "peak_in_flight"]
 
@@ -84,7 +86,8 @@ def import_files(
     parse_slo(slo)
     found = [_read(path, kind) for path in files]
     tools = {tool for tool, _ in found}
-    held = [_with_users(one, users, path) for (_, levels), path in zip(found, files, strict=True) for one in levels]
+    levels_of = zip(found, files, strict=True)
+    held = [_possible(_with_users(one, users, path), path) for (_, levels), path in levels_of for one in levels]
     held.sort(key=lambda one: (one.users or 0, one.rate_per_s or 0.0))
     facts = _facts(held, " and ".join(TOOLS.get(tool, tool) for tool in sorted(tools)), slo)
     levels = ", ".join(str(level) for level in dict.fromkeys(one.users or 1 for one in held))
@@ -139,7 +142,7 @@ def _read(path: Path, kind: str) -> tuple[str, list[Held]]:
             held = reader(path, raw)
         except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
             raise ScenarioError(
-                f"{path} looks like a result of {TOOLS[tool]}, but cannot be understood: {error!r}",
+                f"{path} looks like a result of {TOOLS[tool]}, but cannot be understood: {_said(error)}",
                 "its format may have changed: say so, with the tool's version",
             ) from error
         if held:
@@ -148,6 +151,27 @@ def _read(path: Path, kind: str) -> tuple[str, list[Held]]:
         f"{path} is no result of a tool that is known, or it holds nothing",
         f"known: {', '.join(TOOLS.values())}; name it with --from",
     )
+
+
+def _said(error: Exception) -> str:
+    """What is wrong, without the name of an exception: a reader's own sentence, or what it looked for in vain."""
+    if isinstance(error, KeyError):
+        return f"{error} is missing"
+    return str(error) if type(error) is ValueError else "something is not of the kind it should be"
+
+
+def _possible(one: Held, path: Path) -> Held:
+    """The level, when it and its requests can have been. Raises ``ScenarioError`` for what contradicts itself."""
+    if not 1 <= (one.users or 1) <= MOST_USERS or not 0 < one.length_s < LATEST_AT_S:
+        raise ScenarioError(
+            f"{path}: a level of {one.users} people for {one.length_s:g} s cannot have been", "check the file"
+        )
+    for request in one.requests:
+        try:
+            read_request(encode_request(request))
+        except (msgspec.DecodeError, ValueError) as error:
+            raise ScenarioError(f"{path} tells of {error}", "check the file") from error
+    return one
 
 
 def _with_users(one: Held, users: int | None, path: Path) -> Held:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import math
 from pathlib import Path
 from typing import Any
 
@@ -45,11 +46,22 @@ def read(_path: Path, raw: bytes) -> list[Held] | None:
     return [_held(row) for row in rows]
 
 
+def _amount(cell: str, name: str) -> float:
+    """A number from 0 on. Raises ``ValueError`` that names the column."""
+    try:
+        value = float(cell)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value < math.inf:
+        raise ValueError(f"{name} is {cell!r}, no number from 0 on")
+    return value
+
+
 def _held(row: dict[str, str]) -> Held:
     def told(name: str) -> float | None:
-        return float(row[name]) if row.get(name) else None
+        return _amount(row[name], name) if row.get(name) else None
 
-    users, n = int(row["users"]), int(told("n") or 0)
+    users, n = int(_amount(row["users"], "users")), int(told("n") or 0)
     known: dict[str, Any] = {name: told(name) for name in _RATES}
     for name in _LATENCIES:
         p50, p95, most = (told(f"{name}_{statistic}_s") for statistic in ("p50", "p95", "max"))
@@ -62,5 +74,5 @@ def _held(row: dict[str, str]) -> Held:
         figures=figures_of(0, users, n, 0.0, _LENGTH_S, n_errors=int(told("errors") or 0), **known),
         model=row.get("model") or None,
         engine=row.get("engine") or "",
-        machine={name: float(cell) for name, cell in row.items() if name.startswith("gpu_") and cell},
+        machine={name: _amount(cell, name) for name, cell in row.items() if name.startswith("gpu_") and cell},
     )
