@@ -45,7 +45,8 @@ class Seen:
     prefills: list[PrefillSeen] = field(default_factory=list)
     decodes: list[DecodeSeen] = field(default_factory=list)
     cached_share: float = 1.0
-    """TTFT of a repeated long prompt, as a share of the first time's; near 1 without a prefix cache."""
+    """TTFT of a repeated long prompt as a share of the first time's, both without what the shortest prompt takes;
+    near 1 without a prefix cache."""
     slots: int | None = None
     """Requests that were answered at once when more were asked; None: all of them were."""
     adapter_fraction: float | None = None
@@ -101,7 +102,8 @@ async def probe(
     seen.prefills = [one for step in steps for one in step.prefills()]
     seen.decodes = [one for step in steps for one in step.decodes()]
     told("a prompt twice")
-    seen.cached_share = await _cached_share(asker, max(step.words for step in steps if step.tokens <= _PROMPT_ONLY))
+    longest = max(step.words for step in steps if step.tokens <= _PROMPT_ONLY)
+    seen.cached_share = await _cached_share(asker, longest, min((one.ttft_s for one in seen.prefills), default=0.0))
     if adapter is not None:
         told(f"answers with {adapter}")
         seen.adapter_fraction = await _adapter_fraction(asker, adapter)
@@ -243,15 +245,17 @@ def _gap(replies: list[Reply], from_s: float, to_s: float) -> tuple[float, float
     return (sum(contexts) / len(contexts), median(gaps)) if gaps else None
 
 
-async def _cached_share(asker: Asker, words: int) -> float:
-    """The middle one of a few."""
+async def _cached_share(asker: Asker, words: int, shortest_s: float) -> float:
+    """The middle one of a few, without what the shortest prompt takes as well."""
     shares = []
     for _ in range(_CACHE_REPEATS):
         text = asker.text(words)
         first_s, first = await asker.ask(text, _PROMPT_ONLY)
         again_s, again = await asker.ask(text, _PROMPT_ONLY)
         if first.chunk_at_s and again.chunk_at_s:
-            shares.append((again.chunk_at_s[0] - again_s) / (first.chunk_at_s[0] - first_s))
+            first_ttft_s = first.chunk_at_s[0] - first_s
+            floor_s = min(shortest_s, 0.8 * first_ttft_s)
+            shares.append(max(0.0, again.chunk_at_s[0] - again_s - floor_s) / (first_ttft_s - floor_s))
     return median(shares) if shares else 1.0
 
 

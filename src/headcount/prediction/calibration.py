@@ -90,7 +90,7 @@ class Calibration(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     simulated: bool = False
     """Whether the server itself was simulated."""
     cached_share: float | None = None
-    """TTFT of a repeated prompt over that of the first time; None: not tried."""
+    """TTFT of a repeated prompt over that of the first time, both without that of a short one; None: not tried."""
     template_tokens: int | None = None
     """What the server's chat template adds to a conversation of one message."""
     took_s: float = 0.0
