@@ -162,7 +162,8 @@ def _said(error: Exception) -> str:
 
 def _possible(one: Held, path: Path) -> Held:
     """The level, when it and its requests can have been. Raises ``ScenarioError`` for what contradicts itself."""
-    if not 1 <= (one.users or 1) <= MOST_USERS or not 0 < one.length_s < LATEST_AT_S:
+    users = 1 if one.users is None else one.users
+    if not 1 <= users <= MOST_USERS or not 0 < one.length_s < LATEST_AT_S:
         raise ScenarioError(
             f"{path}: a level of {one.users} people for {one.length_s:g} s cannot have been", "check the file"
         )
