@@ -186,7 +186,8 @@ class MockServer:
         fault = self._fault(clock()())
         share = min(1.0, options.output_share * (1.0 + options.output_spread * self._rng.uniform(-1.0, 1.0)))
         stalls = self._rng.random() < options.stall_share
-        job = job_of(ask.conversation(chat), limit, max(1, round(limit * share)), adapter)
+        longest = min(limit, self.core.policy.context_tokens)
+        job = job_of(ask.conversation(chat), limit, max(1, round(longest * share)), adapter)
         if not ask.cache_prompt:
             job.path, job.answer_key = (), None
         if fault and not fault.startswith("http_"):

@@ -41,7 +41,7 @@ class Connection(asyncio.Protocol):
         """Of the socket, to write to at once; None where only the transport can."""
         self._parser = httptools.HttpRequestParser(self)
         self._path = ""
-        self._in_head = True
+        self._in_head = False
         self._head_bytes = 0
         self._body: list[bytes] = []
         self._body_bytes = 0
@@ -81,17 +81,18 @@ class Connection(asyncio.Protocol):
         """Whatever is no HTTP, or too much of it, ends the connection."""
         if self._closing:
             return
-        if self._in_head:
+        if self._in_head:  # a name or a value without an end is known to the parser alone
             self._head_bytes += len(data)
         try:
             self._parser.feed_data(data)
-        except httptools.HttpParserUpgrade:
+        except httptools.HttpParserUpgrade:  # its body, if it has one, cannot be told from the other protocol
+            self._next.clear()
             self._refuse(HTTPStatus.NOT_IMPLEMENTED)
         except httptools.HttpParserError:
             self._refuse(HTTPStatus.BAD_REQUEST)
         if self._body_bytes > _MOST_BODY_BYTES:
             self._refuse(HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
-        elif self._in_head and self._head_bytes > _MOST_HEAD_BYTES:
+        elif self._head_bytes > _MOST_HEAD_BYTES:
             self._refuse(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE)
         self._proceed()
         if self._next and self._transport is not None and not self._closing:
@@ -100,14 +101,16 @@ class Connection(asyncio.Protocol):
     def on_message_begin(self) -> None:
         """A request begins."""
         self._path, self._body, self._body_bytes, self._expects = "", [], 0, False
-        self._in_head = True
+        self._in_head, self._head_bytes = True, 0
 
     def on_url(self, url: bytes) -> None:
         """Its path may come in pieces."""
         self._path += url.decode("latin-1")
+        self._head_bytes += len(url)
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """Only the key and the wish to be told to go on are looked at."""
+        self._head_bytes += len(name) + len(value)
         if name.lower() == b"authorization":
             self.authorization = value.decode("latin-1")
         elif name.lower() == b"expect":
@@ -115,7 +118,7 @@ class Connection(asyncio.Protocol):
 
     def on_headers_complete(self) -> None:
         """Some clients wait for a word before they send a long body."""
-        self._in_head, self._head_bytes = False, 0
+        self._in_head = False
         if self._expects and not self._busy:
             self.write(b"HTTP/1.1 100 Continue\r\n\r\n")
 
@@ -127,10 +130,9 @@ class Connection(asyncio.Protocol):
 
     def on_message_complete(self) -> None:
         """A request is whole."""
-        if self._body_bytes <= _MOST_BODY_BYTES:
+        if self._body_bytes <= _MOST_BODY_BYTES and self._head_bytes <= _MOST_HEAD_BYTES:
             method = self._parser.get_method().decode("latin-1")
             self._next.append((method, self._path, b"".join(self._body), self._parser.should_keep_alive()))
-            self._in_head = True
 
     def _proceed(self) -> None:
         while self._next and not (self._busy or self._slow or self._closing):
