@@ -87,20 +87,46 @@ def test_rows_stay_as_they_were_while_the_table_grows() -> None:
     assert len(made) == len(REQUESTS) + 1
 
 
+@pytest.mark.parametrize("alike", [False, True])
+def test_many_requests_read_back_as_they_were(alike: bool) -> None:
+    """Over full blocks and an open one, where values of a block are all alike and where none is."""
+    n = 9000
+    prompts = [None if place % 7 == 0 else (100 if alike else 50 + place * 37 % 70000) for place in range(n)]
+    made = RequestTable(SLO)
+    for place, prompt_tokens in enumerate(prompts):
+        at_s = 1.0 if alike else 1.0 + place / 64
+        one = request(0 if alike else place, at_s, at_s + 0.25, at_s + 2.0, turn=1 + place % 3)
+        made.add(msgspec.structs.replace(one, prompt_tokens=prompt_tokens))
+    rows = made.rows()
+
+    assert rows.prompt_tokens.tolist() == [-1 if value is None else value for value in prompts]
+    assert rows.turn.tolist() == [1 + place % 3 for place in range(n)]
+    assert rows.person.tolist() == [0 if alike else place for place in range(n)]
+    assert rows.ttft_s == pytest.approx(0.25)
+    assert rows.scheduled_at_s.tolist() == [1.0 if alike else 1.0 + place / 64 for place in range(n)]
+    assert int(rows.prompt_tokens.sum()) == sum(-1 if value is None else value for value in prompts)
+    few = rows.where(rows.turn == 2)
+    assert (len(few), set(few.turn.tolist())) == (n // 3, {2})
+
+
 def test_200_000_requests_weigh_little_and_summarise_quickly() -> None:
-    """A tenth of what objects would take; the bound on time is wide, for busy machines."""
-    sample = request(0, 1.0, 1.25, 3.0)
+    """A tenth of what objects would take, and little more while they are looked at; the bound on time is wide, for busy
+    machines."""
+    samples = [request(n % 500, 1.0 + n / 100, 1.2 + n / 90, 3.0 + n / 80) for n in range(5000)]
+    level = Level(0, 1, 0.0, started_at_s=0.0, stopped_at_s=100.0)
     tracemalloc.start()
     made = RequestTable(SLO)
-    for _ in range(200_000):
-        made.add(sample)
-    used_bytes, _ = tracemalloc.get_traced_memory()
+    for n in range(200_000):
+        made.add(samples[n % 5000])
+    held_bytes, _ = tracemalloc.get_traced_memory()
+    summarize(level, made, (), SLO)
+    _, peak_bytes = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    level = Level(0, 1, 0.0, started_at_s=0.0, stopped_at_s=100.0)
     began_s = time.perf_counter()
     summarize(level, made, (), SLO)
 
-    assert used_bytes < 14e6
+    assert held_bytes < 9e6
+    assert peak_bytes < 25e6
     assert time.perf_counter() - began_s < 5.0
 
 

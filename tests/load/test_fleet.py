@@ -128,6 +128,22 @@ def test_a_finite_test_is_the_same_however_it_is_shared(processes: int) -> None:
     assert {request.error for request in held.requests} == {None}
 
 
+def test_facts_longer_than_a_read_are_put_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However the pipe cuts them."""
+
+    async def do(fleet: ProcessFleet, held: Held, server: Playback) -> None:
+        await begin(fleet, 3, conversations_each=2)
+        await fleet.finished()
+        await fleet.stop()
+
+    usual, _ = with_fleet(do)
+    monkeypatch.setattr(fleets, "READ_BYTES", 50)
+    held, _ = with_fleet(do)
+
+    assert held.apart_from_time() == usual.apart_from_time()
+    assert len(held.requests) >= 6
+
+
 def test_every_request_ends_once_also_when_it_is_cut() -> None:
     """The server saw as many requests as were recorded, and what was under way at the stop says so (A58)."""
 

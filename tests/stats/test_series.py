@@ -25,6 +25,15 @@ def test_a_start_is_cut_off() -> None:
     assert 6 <= steady_from(series) <= 10
 
 
+def test_it_is_cut_where_the_standard_error_is_least() -> None:
+    """By the definition, worked out one cut after the other; also far from zero."""
+    rng = np.random.default_rng(3)
+    for offset in (0.0, 1e6):
+        series = offset + np.concatenate([np.linspace(3, 0, 20), np.zeros(80)]) + rng.normal(size=100)
+        errors = [float(np.var(series[cut:])) / (100 - cut) for cut in range(51)]
+        assert steady_from(series) == int(np.argmin(errors))
+
+
 def test_a_settled_series_is_left_alone() -> None:
     """With a gain asked for, hardly any of 200 settled series is cut."""
     rng = np.random.default_rng(1)
