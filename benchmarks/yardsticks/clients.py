@@ -24,6 +24,8 @@ UNLIKE = ["--jitter", "lognormal", "--sigma", "0.02"]
 """Every wait of the server differs by 2 % or so. In step to the millisecond, as clients start them, streams would come
 in batches, and the client that starts them most coarsely would look cheapest."""
 TICK_S = 1 / os.sysconf("SC_CLK_TCK")
+PATIENCE_S = 600.0
+"""Whoever has not ended by then never will."""
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 
@@ -241,7 +243,11 @@ def run_client(name: str, case: Case, tools: Tools, folder: Path, python: str | 
         process = subprocess.Popen(["taskset", "-c", "1", *command] if pinned else command, stdout=said, stderr=said)
         meter = Meter(process.pid, server.process.pid)
         meter.start()
-        process.wait(900)
+        try:
+            process.wait(PATIENCE_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
         meter.stop()
         if process.returncode not in (0, 5):
             raise SystemExit(f"{name} failed: {(folder / 'said.txt').read_text()[-2000:]}")
