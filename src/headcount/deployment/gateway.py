@@ -16,12 +16,12 @@ from headcount.engine import ENGINES, Engine, engine_class
 from headcount.engine.detect import detect
 from headcount.errors import ServerError
 from headcount.http import Client, Response, Target
-from headcount.preflight import PROBE_TEXT
 from headcount.records import Prompt, Reply
 from headcount.virtual import clock
 
 __all__ = ["Overhead", "overhead_of", "places_alive", "server_at", "usable"]
 
+_QUESTION = "Tell me in a sentence what the sea looks like on a windy day."
 _PAIRS = 12
 """Requests each way, one after the other; the first pair is dropped."""
 _TOKENS = 8
@@ -69,7 +69,7 @@ async def usable(url: str, api_key: str | None, names: Sequence[str]) -> None:
 
 
 def _question(name: str) -> bytes:
-    return msgspec.json.encode({"model": name, "max_tokens": 1, "messages": [{"role": "user", "content": PROBE_TEXT}]})
+    return msgspec.json.encode({"model": name, "max_tokens": 1, "messages": [{"role": "user", "content": _QUESTION}]})
 
 
 def _refuse_key(url: str, response: Response, api_key: str | None) -> None:
@@ -161,7 +161,7 @@ async def overhead_of(place: Place, url: str, api_key: str | None, keys: Mapping
 async def _asked(engine: Engine, name: str) -> tuple[float, float] | None:
     """First token and whole answer; None for a failure."""
     reply, began_s = Reply(), clock()()
-    prompt = Prompt(({"role": "user", "content": PROBE_TEXT},), max_output_tokens=_TOKENS, model=name)
+    prompt = Prompt(({"role": "user", "content": _QUESTION},), max_output_tokens=_TOKENS, model=name)
     await engine.send(prompt, reply)
     if reply.error is not None or not reply.chunk_at_s:
         return None

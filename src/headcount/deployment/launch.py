@@ -15,7 +15,7 @@ _CONTEXT_TOKENS = 8192
 """Where the run does not know: room for an ordinary chat's history."""
 
 
-def vllm(place: Place, context_tokens: int, port: int) -> str:
+def _vllm(place: Place, context_tokens: int, port: int) -> str:
     """vLLM's; its prefix cache is on by default."""
     return (
         f"vllm serve {shlex.quote(place.name)} --max-num-seqs {place.cap_requests} "
@@ -23,7 +23,7 @@ def vllm(place: Place, context_tokens: int, port: int) -> str:
     )
 
 
-def sglang(place: Place, context_tokens: int, port: int) -> str:
+def _sglang(place: Place, context_tokens: int, port: int) -> str:
     """SGLang's; its radix cache is on by default."""
     return (
         f"python -m sglang.launch_server --model-path {shlex.quote(place.name)} "
@@ -32,7 +32,7 @@ def sglang(place: Place, context_tokens: int, port: int) -> str:
     )
 
 
-def llamacpp(place: Place, context_tokens: int, port: int) -> str:
+def _llamacpp(place: Place, context_tokens: int, port: int) -> str:
     """llama.cpp's; ``-c`` is shared out between its slots."""
     return (
         f"llama-server -m {shlex.quote(place.name + '.gguf')} --alias {shlex.quote(place.name)} "
@@ -41,7 +41,7 @@ def llamacpp(place: Place, context_tokens: int, port: int) -> str:
     )
 
 
-def ollama(place: Place, context_tokens: int, port: int) -> str:
+def _ollama(place: Place, context_tokens: int, port: int) -> str:
     """Ollama's; it has no keys, so it must not be reachable by others than the gateway."""
     return (
         f"OLLAMA_NUM_PARALLEL={place.cap_requests} OLLAMA_CONTEXT_LENGTH={context_tokens} OLLAMA_KEEP_ALIVE=-1 "
@@ -50,10 +50,10 @@ def ollama(place: Place, context_tokens: int, port: int) -> str:
 
 
 LAUNCHES: dict[str, Callable[[Place, int, int], str]] = {
-    "vllm": vllm,
-    "sglang": sglang,
-    "llamacpp": llamacpp,
-    "ollama": ollama,
+    "vllm": _vllm,
+    "sglang": _sglang,
+    "llamacpp": _llamacpp,
+    "ollama": _ollama,
 }
 
 

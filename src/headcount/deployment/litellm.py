@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from headcount.deployment.places import AUTO, Place, by_model
 
-__all__ = ["litellm_config"]
+__all__ = ["STREAM_TIMEOUT_S", "WHOLE_TIMEOUT_S", "litellm_config"]
 
 WHOLE_TIMEOUT_S = 600
 """The longest whole answer."""
