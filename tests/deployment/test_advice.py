@@ -50,7 +50,7 @@ def test_fifty_people_get_whole_answers_from_the_small_model(measured: list[Meas
 
 def test_whom_the_large_model_cannot_take_the_small_one_answers(measured: list[Measured]) -> None:
     """The cap holds whatever share of questions is complex; more servers are named, not wished for."""
-    advice = planned(measured, people=200, growth=2.0)
+    advice = planned(measured, people=200, growth_factor=2.0)
     small, large = advice.parts
 
     assert (large.users, small.users) == (20, 180)

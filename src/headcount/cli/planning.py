@@ -130,7 +130,7 @@ def _demand(options: argparse.Namespace) -> Demand:
         people=people,
         complex_share=options.complex_share,
         comfort=options.comfort,
-        growth=options.growth,
+        growth_factor=options.growth,
         complex_model=options.complex,
     )
 

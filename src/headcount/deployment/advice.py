@@ -26,7 +26,7 @@ class Demand(msgspec.Struct, frozen=True, kw_only=True):
     """The share of people whose questions need the larger model."""
     comfort: str = "slightly slow"
     """One of ``WANTED``."""
-    growth: float = 1.0
+    growth_factor: float = 1.0
     """How many times as many people are to come."""
     complex_model: str | None = None
     """The model for complex questions; None: the one that carries fewest."""
@@ -45,7 +45,7 @@ class Part(msgspec.Struct, frozen=True):
     servers: int
     """Servers there are: one for each run."""
     servers_needed: int
-    """For everybody who asks such questions, ``growth`` included."""
+    """For everybody who asks such questions, ``growth_factor`` included."""
     carries_users: int
     """On one server, in the way chosen."""
     streamed: bool
@@ -95,7 +95,7 @@ def advise(measured: Sequence[Measured], demand: Demand) -> Advice:
     parts = []
     for name in (*simple, *([complex_name] if complex_name else [])):
         role = "complex" if name == complex_name else "simple" if complex_name else "all"
-        parts.append(_part(name, role, users[name], people, shares[name], capacities[name], demand.growth))
+        parts.append(_part(name, role, users[name], people, shares[name], capacities[name], demand.growth_factor))
     return Advice(demand, people, tuple(parts))
 
 

@@ -42,7 +42,7 @@ class _Point(msgspec.Struct, frozen=True):
 
     users: int
     e2e_s: float
-    writing: float
+    writing_requests: float
     token_s: float
     answer_tokens: float
     ttft_s: float | None
@@ -63,9 +63,9 @@ def start_of_figures(
     table = dict(workload or _CHAT)
     expected = make_workload(table, 1).expected()
     points = [point for level in levels if (point := _point(level, expected.think_s, slots)) is not None]
-    if len({point.writing for point in points}) < 2:
+    if len({point.writing_requests for point in points}) < 2:
         return None
-    first = min(points, key=lambda point: point.writing)
+    first = min(points, key=lambda point: point.writing_requests)
     answer_tokens = sum(point.answer_tokens for point in points) / len(points)
     each = _EACH_ANSWER if hardware is not None else ("sequence_s",)
     cost, residual = _fitted(
@@ -150,7 +150,10 @@ def _fitted(
         return _scaled(_scaled(sheet, exp(x[0]), _EVERY_STEP), exp(x[1]), each)
 
     def errors(cost: Cost) -> list[float]:
-        return [log(_token_s(cost, point.writing, context_tokens, prompt_share) / point.token_s) for point in points]
+        return [
+            log(_token_s(cost, point.writing_requests, context_tokens, prompt_share) / point.token_s)
+            for point in points
+        ]
 
     def loss(x: list[float]) -> float:
         return sum(error**2 for error in errors(cost_at(x)))

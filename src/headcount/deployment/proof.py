@@ -211,12 +211,12 @@ def _cap(place: Place, held: Held, overflowing: Sequence[Request] | None) -> Fin
         return Finding("cap", place.name, said, holds=False)
     cap = place.cap_requests
     refused = overflowing is not None and any(request.error in CLEAN for request in overflowing)
-    if overflowing is not None and seen.peak < cap and not refused:
-        had = f"{seen.peak:.0f}"
+    if overflowing is not None and seen.peak_requests < cap and not refused:
+        had = f"{seen.peak_requests:.0f}"
         said = f"With {people} people {place.name} had {had} requests in flight: its cap of {cap} was not reached."
         return Finding("cap", place.name, said, holds=False)
-    said = f"With {people} people {place.name} had at most {seen.peak:.0f} requests in flight, cap {cap}."
-    return Finding("cap", place.name, said, holds=seen.peak <= cap)
+    said = f"With {people} people {place.name} had at most {seen.peak_requests:.0f} requests in flight, cap {cap}."
+    return Finding("cap", place.name, said, holds=seen.peak_requests <= cap)
 
 
 def _overflow(part: Part, own: Sequence[Request], held: Held) -> Finding:

@@ -135,7 +135,7 @@ def _growth(part: Part, advice: Advice, option: Option | None) -> Iterator[State
         shown = () if whole is None else (latency_figure(part.name, whole, whole=True),)
         yield Statement("growth", part.name, said, shown)
     if part.servers_needed > part.servers:
-        people = math.ceil(advice.people * advice.demand.growth)
+        people = math.ceil(advice.people * advice.demand.growth_factor)
         said = f"For {people} people it takes {part.servers_needed} servers of this model."
         yield Statement("growth", part.name, said, (_shown(part),))
     if option is not None:

@@ -138,7 +138,7 @@ def _json(told: Told) -> str:
         "people": advice.people,
         "comfort": demand.comfort,
         "complex_share": demand.complex_share,
-        "growth_factor": demand.growth,
+        "growth_factor": demand.growth_factor,
         "carried": advice.carried,
         "overflow_users": advice.overflow_users,
         "checked_holds": told.rehearsal.holds,

@@ -24,14 +24,14 @@ INTERVAL_S = 0.2
 class Inside(msgspec.Struct):
     """What one server had of requests during a level: those that run and those that wait in it."""
 
-    peak: float = 0.0
-    total: float = 0.0
+    peak_requests: float = 0.0
+    total_requests: float = 0.0
     looks: int = 0
 
     @property
     def mean(self) -> float | None:
         """Over all looks; None when there was none."""
-        return self.total / self.looks if self.looks else None
+        return self.total_requests / self.looks if self.looks else None
 
 
 class ServersWatch:
@@ -87,4 +87,5 @@ class ServersWatch:
             return
         seen = self.inside[index][place.label]
         now = running + gauges.get("server_waiting_requests", 0.0)
-        seen.peak, seen.total, seen.looks = max(seen.peak, now), seen.total + now, seen.looks + 1
+        seen.peak_requests = max(seen.peak_requests, now)
+        seen.total_requests, seen.looks = seen.total_requests + now, seen.looks + 1
