@@ -142,7 +142,7 @@ def cells(row: Row, with_condition: bool, _: Words, escape: _Escape, *, feeling:
     p95 = seconds(latency.p95)
     return [
         str(row.users) if level.rate_per_s is None else f"{row.users} ({number(level.rate_per_s)}/s)",
-        *([escape(row.condition)] if with_condition else []),
+        *([escape(_(row.condition))] if with_condition else []),
         number(level.in_flight_mean),
         seconds(latency.p50),
         p95 if latency.p95_reliable or latency.p95 is None else f"({p95})",
@@ -299,6 +299,8 @@ def _limit(verdict: Verdict, limit_users: int, _: Words) -> str:
         limit += _(", 95 % interval {interval}").format(interval=users_interval(verdict.limit_interval_users))
     if verdict.confirmations > 1:
         limit += _(", held {n} times").format(n=verdict.confirmations)
+    if verdict.estimate_sentence and verdict.first_estimate_users is not None:
+        limit += _(", {n} by formula").format(n=f"{verdict.first_estimate_users:.0f}")
     return limit
 
 

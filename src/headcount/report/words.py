@@ -25,6 +25,8 @@ VALUES = (
     *("rose", "fell"),
     *("stable", "grows"),
     *("probe", "bracket", "refine", "confirm", "burst", "soak", "fixed", "measure"),
+    *("as they like", "all at once", "as agents", "alone", "beside documents", "left alone", "started anew"),
+    *("short", "medium", "long", "base", "1 adapter", "{0} adapters"),
 )
 """Words that come as values of a level or within a finished sentence, so that no call of ``words`` names them."""
 

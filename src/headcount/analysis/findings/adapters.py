@@ -32,6 +32,9 @@ def find(evidence: Evidence) -> Finding:
     """The base model first, then one adapter, two and so on."""
     base, *mixed = evidence.names
     lines = [_against_base(evidence.compared(base, name, MEASURED), base, name) for name in mixed]
+    for before, after in itertools.pairwise(mixed):
+        waits = pooled(evidence.compared(before, after, MEASURED), "ttft_p95_s")
+        lines += [said(waits, before, after)] if waits is not None else []
     lines += _by_adapter(evidence, mixed[-1:])
     step = _step(evidence, mixed)
     if step is not None:

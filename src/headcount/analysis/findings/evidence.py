@@ -146,7 +146,9 @@ _FIGURES = {
 def said(ratio: Ratio, first: str, second: str) -> str:
     """One ratio in a line that claims no more than its interval does."""
     line = f"{second} against {first}: {_FIGURES[ratio.measure]} ×{factor(ratio.ratio)} (95 % {range_of(ratio)})"
-    if ratio.statement in ("better", "worse"):
+    low, high = ratio.low_ratio, ratio.high_ratio
+    beyond = low is not None and high is not None and not low <= 1.0 <= high and ratio.statement != "no-difference"
+    if ratio.statement in ("better", "worse") or beyond:
         return line
     return f"{line}, no difference seen" if ratio.statement == "no-difference" else f"{line}, cannot be told apart"
 
