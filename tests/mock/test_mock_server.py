@@ -331,6 +331,33 @@ def test_a_proxy_in_front_hides_the_queue() -> None:
     served(use, proxy_limit=1)
 
 
+def test_a_model_is_loaded_first_and_again_after_a_while() -> None:
+    """The first request waits for it, the next does not, one after a long silence does; who hangs up is forgotten."""
+
+    async def waited_s(engine: Any) -> float:
+        reply = await ask(engine, tokens=2)
+        assert reply.error is None
+        assert reply.sent_at_s is not None
+        return float(reply.chunk_at_s[0] - reply.sent_at_s)
+
+    async def use(server: MockServer, engine: Any) -> None:
+        assert await waited_s(engine) > 0.55
+        await waited_s(engine)
+        assert server.core.finished_total == 2
+        await asyncio.sleep(1.2)
+        assert await waited_s(engine) > 0.55
+        await asyncio.sleep(1.2)
+        impatient = asyncio.create_task(ask(engine, tokens=2))
+        await asyncio.sleep(0.1)
+        impatient.cancel()
+        with suppress(asyncio.CancelledError):
+            await impatient
+        assert (await ask(engine, tokens=2)).error is None
+        assert server.core.finished_total == 4
+
+    served(use, load_s=0.6, unload_after_s=1.0, proxy_limit=1)
+
+
 def test_a_client_that_hangs_up_frees_the_server() -> None:
     """Cancelled in mid-answer: the slot is free at once."""
 

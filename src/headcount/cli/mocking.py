@@ -64,8 +64,9 @@ def _server(options: argparse.Namespace) -> MockServer:
     given = dict(_pair(text) for text in options.option)
     flags = {name: getattr(options, name) for name in ("gpu", "gpus", "slots", "speed")}
     given |= {name: value for name, value in flags.items() if value is not None}
-    if options.adapters:
-        given["adapters"] = _adapters(options.adapters)
+    adapters = options.adapters or given.get("adapters")
+    if isinstance(adapters, str):
+        given["adapters"] = _adapters(adapters)
     if options.engine and given.get("gpu"):
         given.setdefault("policy", options.engine)
     elif options.engine and not {"server", "policy"} & set(given):

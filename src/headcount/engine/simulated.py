@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from headcount.engine.simulation import gauges_of, job_of, profile_for, read_options, server_of
+from headcount.engine.simulation import Loading, gauges_of, job_of, profile_for, read_options, server_of
 from headcount.records import EngineFacts, Prompt, Reply
 from headcount.simulator.job import Job, Refusal
 from headcount.simulator.server import Server
@@ -101,8 +101,7 @@ class Simulated:
         self._clocked = ClockedServer(server, self.options.round_trip_s)
         self._rng = random.Random(f"answers {self.options.seed}")
         self._began_at_s: float | None = None
-        self._loaded_at_s: float | None = None
-        self._used_at_s = 0.0
+        self._loading = Loading(self.options)
         limit = self.options.proxy_limit
         self._proxy: AbstractAsyncContextManager[Any] = nullcontext() if limit is None else asyncio.Semaphore(limit)
 
@@ -146,13 +145,14 @@ class Simulated:
                 await asyncio.sleep(self.options.round_trip_s)
                 _refuse(reply, refused, now(), "this simulated server refused the request")
                 return
-            await self._load()
+            if wait_s := self._loading.wait_s(now()):
+                await asyncio.sleep(wait_s)
             async with self._proxy:
                 await self._answer(
                     prompt, reply, share, kind, self.options.stall_s * (stall < self.options.stall_share)
                 )
         finally:
-            reply.ended_at_s = self._used_at_s = max([now(), *reply.chunk_at_s[-1:]])
+            reply.ended_at_s = self._loading.used_at_s = max([now(), *reply.chunk_at_s[-1:]])
 
     async def gauges(self) -> dict[str, float]:
         """Its counters now."""
@@ -160,14 +160,6 @@ class Simulated:
 
     async def close(self) -> None:
         """There is no connection."""
-
-    async def _load(self) -> None:
-        """Wait for the model where it is not loaded, or no longer."""
-        now_s, keep_s = clock()(), self.options.unload_after_s
-        if self._loaded_at_s is None or (keep_s is not None and now_s - self._used_at_s > keep_s):
-            self._loaded_at_s = self._used_at_s = now_s + self.options.load_s
-        if self._loaded_at_s > now_s:
-            await asyncio.sleep(self._loaded_at_s - now_s)
 
     # --- one answer ------------------------------------------------------------------------
 

@@ -25,7 +25,7 @@ from headcount.simulator.profiles import PROFILES, Profile, profile_of
 from headcount.simulator.server import Server
 from headcount.simulator.words import MESSAGE_TOKENS, PROMPT_TOKENS, text_of, text_tokens
 
-__all__ = ["Options", "gauges_of", "job_of", "profile_for", "read_config", "read_options", "server_of"]
+__all__ = ["Loading", "Options", "gauges_of", "job_of", "profile_for", "read_config", "read_options", "server_of"]
 
 
 _Time = Annotated[float, Meta(ge=0, le=3600)]
@@ -128,6 +128,23 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     error_every_s: Annotated[float, Meta(ge=0.001, le=86400)] | None = None
     """With it, errors come only in the first ``error_for_s`` of each such period."""
     error_for_s: _Time = 5.0
+
+
+class Loading:
+    """Whether the model is loaded, by when it was last asked."""
+
+    def __init__(self, options: Options) -> None:
+        self.used_at_s = 0.0
+        """The end of the last answer."""
+        self._options = options
+        self._loaded_at_s: float | None = None
+
+    def wait_s(self, now_s: float) -> float:
+        """How long a request that comes now waits for it; 0 when it is there."""
+        keep_s = self._options.unload_after_s
+        if self._loaded_at_s is None or (keep_s is not None and now_s - self.used_at_s > keep_s):
+            self._loaded_at_s = self.used_at_s = now_s + self._options.load_s
+        return max(0.0, self._loaded_at_s - now_s)
 
 
 def profile_for(options: Options, model: str | None) -> Profile:

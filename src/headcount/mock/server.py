@@ -17,7 +17,7 @@ from typing import Any
 
 import msgspec
 
-from headcount.engine.simulation import Options, gauges_of, job_of, profile_for, server_of
+from headcount.engine.simulation import Loading, Options, gauges_of, job_of, profile_for, server_of
 from headcount.errors import ScenarioError
 from headcount.mock.dialect import DIALECTS, Dialect, Events
 from headcount.mock.request import Ask, read_ask
@@ -50,7 +50,7 @@ class _Stream:
     held_until_s: float = 0.0
     """Stalled: nothing is written before."""
     waiting: bool = field(default=False)
-    """In front of the server, held back by the proxy."""
+    """In front of the server: for the model to be loaded, or held back by the proxy."""
 
 
 class MockServer:
@@ -85,6 +85,7 @@ class MockServer:
         self._stream_of: dict[Connection, _Stream] = {}
         self._writing: dict[Job, _Stream] = {}
         """Those whose tokens are written as they come."""
+        self._loading = Loading(self.options)
         self._in_front: deque[_Stream] = deque()
         self._connections: set[Connection] = set()
         self._server: asyncio.Server | None = None
@@ -162,22 +163,34 @@ class MockServer:
             self._say(connection, 400, self.dialect.error(400, str(error)))
             return
         adapter = self._adapter(ask)
-        known = self.dialect.numbered_adapters or adapter is not None or ask.model in (None, self.model)
-        if not known:
+        if not (self.dialect.numbered_adapters or adapter is not None or ask.model in (None, self.model)):
             self._say(connection, 404, self.dialect.error(404, f"The model `{ask.model}` does not exist."))
             return
         stream = self._stream(connection, ask, adapter, chat)
-        fault, options = stream.fault, self.options
+        fault = stream.fault
         if fault == "disconnect":
             connection.hang_up(reset=True)
         elif fault and fault.startswith("http_"):
             status = int(fault.removeprefix("http_"))
             self._say(connection, status, self.dialect.error(status, "this mock server refused the request"))
-        elif options.proxy_limit is not None and len(self._streams) - len(self._in_front) >= options.proxy_limit:
+        elif wait_s := self._loading.wait_s(clock()()):
+            stream.waiting = True
+            self._keep(stream)
+            asyncio.get_running_loop().call_later(wait_s, self._let_through, stream)
+        else:
+            self._let_through(stream)
+
+    def _let_through(self, stream: _Stream) -> None:
+        """Past the proxy, where there is one with room for it."""
+        if stream.waiting and stream.job not in self._streams:
+            return  # the client has gone while the model was loaded
+        limit = self.options.proxy_limit
+        if limit is not None and sum(not other.waiting for other in self._streams.values()) >= limit:
             stream.waiting = True
             self._keep(stream)
             self._in_front.append(stream)
         else:
+            stream.waiting = False
             self._submit(stream)
 
     def _stream(self, connection: Connection, ask: Ask, adapter: str | None, chat: bool) -> _Stream:
@@ -351,8 +364,10 @@ class MockServer:
         self._streams.pop(stream.job, None)
         self._stream_of.pop(stream.connection, None)
         self._writing.pop(stream.job, None)
+        self._loading.used_at_s = clock()()
         if stream.waiting:
-            self._in_front.remove(stream)
+            with contextlib.suppress(ValueError):  # it waits for the model and not for the proxy
+                self._in_front.remove(stream)
         elif self._in_front:
             held = self._in_front.popleft()
             held.waiting = False
