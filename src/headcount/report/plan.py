@@ -20,6 +20,8 @@ class _Search(Protocol):
     def max_users(self) -> int: ...
     @property
     def max_time_s(self) -> float: ...
+    @property
+    def soak_s(self) -> float: ...
 
 
 class _Condition(Protocol):
@@ -69,7 +71,9 @@ def plan_text(
         lines.append(_("levels: {levels} people").format(levels=", ".join(map(str, levels))))
     else:
         lines.append(_("search: up to {people}").format(people=people(search.max_users, _)))
-    time = _("about {time}, at most {most}").format(time=duration(estimate_s, _), most=duration(search.max_time_s, _))
+    if search.soak_s:
+        lines.append(_("then: {time} at the recommended number").format(time=duration(search.soak_s, _)))
+    time = _("about {time}, at most {most}").format(time=duration(estimate_s, _), most=duration(search.max_time_s + search.soak_s, _))
     lines.append(_("time: {time}").format(time=time))
     lines += [_("note: {note}").format(note=clean(note)) for note in notes]
     return "\n".join(lines)

@@ -74,7 +74,7 @@ class Progress:
         """One line that stays, with the reason when the level is void."""
         self.close()
         _ = self._words
-        line = self._people(level).append("  ").append(_padded(_(summary.decision), 9), _STYLES[summary.decision])
+        line = self._people(level).append("  ").append(_padded(_(_outcome(summary)), 9), _STYLES[summary.decision])
         line.append("  " + self._figures(summary, summary.in_flight_mean))
         self._console.print(line, soft_wrap=True)
         if summary.decision == "void":
@@ -113,6 +113,15 @@ class Progress:
         if summary.n_errors:
             figures.append(_("{n} errors").format(n=summary.n_errors))
         return "  ".join(figures)
+
+
+def _outcome(summary: LevelSummary) -> str:
+    """What came of a level: of a rate whether it is stable; a burst decides nothing."""
+    if summary.decision == "void":
+        return summary.decision
+    if summary.growth is not None:
+        return summary.growth.decision
+    return summary.purpose if summary.burst is not None else summary.decision
 
 
 def _padded(text: str, width: int) -> str:
