@@ -73,7 +73,8 @@ def plan_text(
         lines.append(_("search: up to {people}").format(people=people(search.max_users, _)))
     if search.soak_s:
         lines.append(_("then: {time} at the recommended number").format(time=duration(search.soak_s, _)))
-    time = _("about {time}, at most {most}").format(time=duration(estimate_s, _), most=duration(search.max_time_s + search.soak_s, _))
+    most = duration(search.max_time_s + search.soak_s, _)
+    time = _("about {time}, at most {most}").format(time=duration(estimate_s, _), most=most)
     lines.append(_("time: {time}").format(time=time))
     lines += [_("note: {note}").format(note=clean(note)) for note in notes]
     return "\n".join(lines)
