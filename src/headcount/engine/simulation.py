@@ -82,6 +82,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """Mixture of experts: reading all of them once."""
     expert_fraction: _Share | None = None
     """The share of them that one token visits."""
+    batch_factor: tuple[tuple[int, float], ...] | None = None
+    """(tokens of a step, factor on its time): where a calibration saw kernels leave the equation."""
     adapters: tuple[str, ...] = ()
     """LoRA adapters by name."""
     seed: int = 1
