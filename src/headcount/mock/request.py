@@ -18,7 +18,7 @@ class _Scale(msgspec.Struct):
     """One of llama.cpp's ``lora``: an adapter by its number, and how strongly it counts."""
 
     id: int
-    scale: float = 1.0
+    share: float = msgspec.field(default=1.0, name="scale")
 
 
 class Ask(msgspec.Struct):

@@ -216,7 +216,7 @@ class MockServer:
         if not self.dialect.numbered_adapters:
             named = (ask.model or "").removeprefix(f"{self.model}:")
             return named if named in adapters else None
-        scaled = [(lora.scale, lora.id) for lora in ask.lora or () if lora.scale > 0 and 0 <= lora.id < len(adapters)]
+        scaled = [(lora.share, lora.id) for lora in ask.lora or () if lora.share > 0 and 0 <= lora.id < len(adapters)]
         return adapters[max(scaled)[1]] if scaled else None
 
     def _submit(self, stream: _Stream) -> None:
