@@ -133,7 +133,7 @@ def test_without_caps_it_does_not_hold(
     assert proved(runs, site, tmp_path) == 1
     said = capsys.readouterr().out
     assert said.startswith("The plan does not hold.")
-    assert re.search(r"✗ With 9 people small had at most [56] requests in flight, cap 4\.", said), said
+    assert re.search(r"✗ With 11 people small had at most [67] requests in flight, cap 4\.", said), said
 
 
 def test_a_full_queue_is_told_in_one_line(

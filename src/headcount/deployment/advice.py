@@ -52,8 +52,11 @@ class Part(msgspec.Struct, frozen=True):
     """Whole answers miss the comfort wanted, streamed ones hold: streaming is mandatory."""
     cap_requests: int
     """The most requests in flight on one server."""
+    held_users: int
+    """The most people on one server who were seen to be served as wanted, in the way chosen; what a run recommends
+    lies below."""
     headroom_fraction: float
-    """Of what the servers there are carry; below 0 when they do not carry their part."""
+    """Of those on the servers there are; below 0 when more come."""
     further_from_users: int
     """From so many people of the whole mix on, one more server of this model is needed."""
     whole_until_users: int
@@ -73,7 +76,7 @@ class Advice(msgspec.Struct, frozen=True):
     @property
     def carried(self) -> bool:
         """Whether the servers there are carry the people expected."""
-        return all(part.headroom_fraction >= 0 for part in self.parts)
+        return all(part.users <= part.carries_users * part.servers for part in self.parts)
 
     @property
     def overflow_users(self) -> int:
@@ -160,6 +163,8 @@ def _part(name: str, role: str, users: int, people: int, share: float, found: _S
     streamed = users > whole * servers and (capacity.users or 0) > whole
     carries = (capacity.users or 0) if streamed or not whole else whole
     cap = capacity.cap_requests if streamed or not whole else capacity.whole_cap_requests
+    level = capacity.level if streamed or not whole else capacity.whole_level
+    held = level.users if level is not None else carries
     most = _carried(found)
     needed = math.ceil(round(people * growth * share, 6) / (capacity.users or 1))
     return Part(
@@ -172,7 +177,8 @@ def _part(name: str, role: str, users: int, people: int, share: float, found: _S
         carries_users=carries,
         streamed=streamed,
         cap_requests=cap or carries,
-        headroom_fraction=1.0 - users / (carries * servers),
+        held_users=held,
+        headroom_fraction=1.0 - users / (held * servers),
         further_from_users=_first_beyond(most, share),
         whole_until_users=_first_beyond(whole * servers, share) - 1 if whole else 0,
         capacity=capacity,

@@ -61,7 +61,8 @@ def capacity_of(measured: Measured, wanted: str) -> Capacity:
 
     A level is carried when all smaller ones are. Whole answers are judged by their median, also where they were
     streamed. Where only whole answers were measured, streaming is believed to mend one band, if they are written fast
-    enough for the band wanted. Where a run recommends fewer people than feel well, its recommendation counts.
+    enough for the band wanted. Of a run that recommends a number, no level above its limit counts, and no more people
+    than it recommends.
     Raises ``NotTrustedError`` when no level says how it feels.
     """
     comfort, place = measured.comfort, BANDS.index(wanted)
@@ -71,10 +72,13 @@ def capacity_of(measured: Measured, wanted: str) -> Capacity:
             f"the run of {measured.name} has no level that says how its answers feel",
             "measure it: headcount find; an import needs latencies (e2e_p50_s, or ttft_p95_s)",
         )
-    whole = _most(levels, lambda level: _whole_is_fine(level, place, comfort))
-    streamed = _most(levels, lambda level: _streamed_is_fine(level, place, comfort))
+    limit, recommended = measured.verdict.limit_users, measured.verdict.recommended_users
+    held = levels
+    if limit is not None and recommended is not None:
+        held = {users: level for users, level in levels.items() if users <= limit}
+    whole = _most(held, lambda level: _whole_is_fine(level, place, comfort))
+    streamed = _most(held, lambda level: _streamed_is_fine(level, place, comfort))
     best = max((each for each in (whole, streamed) if each is not None), key=lambda level: level.users, default=None)
-    recommended = measured.verdict.recommended_users
 
     def at_most(level: LevelSummary | None) -> int | None:
         if level is None or recommended is None:

@@ -13,7 +13,7 @@ from headcount.scenario import Scenario, make_scenario
 __all__ = ["mix_scenario", "overflow_users"]
 
 OVERFLOW = 1.5
-"""So many times the people that a model carries are sent to it, so that its cap is reached."""
+"""So many times the people that a model was seen to serve are sent to it, so that its cap is reached."""
 _OF_PEOPLE = ("models", "streamed", "adapters", "adapter_share", "adapter_zipf")
 """Keys of a run's workload that the plan decides itself, or that a gateway does not know."""
 
@@ -28,7 +28,7 @@ def mix_scenario(
     level_time_s: float = 60.0,
 ) -> Scenario:
     """One fixed level through the gateway at ``url``: the people planned for, in the plan's shares; or, to overflow
-    every cap at once, ``OVERFLOW`` times the people that each model carries."""
+    every cap at once, ``OVERFLOW`` times the people that each model was seen to serve."""
     workloads = {each.name: each.workload for each in measured}
     parts = [part for part in advice.parts if part.users > 0 or overflow]
     personas: dict[str, dict[str, object]] = {}
@@ -54,4 +54,4 @@ def mix_scenario(
 
 def overflow_users(part: Part) -> int:
     """So many people on one model that its servers' caps must be reached."""
-    return math.ceil(OVERFLOW * part.carries_users * part.servers) + 1
+    return math.ceil(OVERFLOW * part.held_users * part.servers) + 1

@@ -118,11 +118,11 @@ def _cap(part: Part) -> Statement:
 
 
 def _headroom(part: Part) -> Statement:
-    carried = part.carries_users * part.servers
-    if part.headroom_fraction < 0:
+    carried, held = part.carries_users * part.servers, part.held_users * part.servers
+    if part.users > carried:
         said = f"Too little: {part.users} people come, {carried} are carried."
     else:
-        said = f"Headroom: {part.headroom_fraction:.0%}; {part.users} people come, {carried} are carried."
+        said = f"Headroom: {part.headroom_fraction:.0%}; {part.users} people come, {held} were held."
     return Statement("headroom", part.name, said, (_shown(part),))
 
 
