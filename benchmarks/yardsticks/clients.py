@@ -8,6 +8,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from array import array
@@ -232,7 +233,12 @@ def _waited_ns(pid: int) -> int:
 
 
 def run_client(name: str, case: Case, tools: Tools, folder: Path, python: str | None, pinned: bool) -> Outcome:
-    """One run against a fresh server."""
+    """One run against a fresh server, in a folder of its own within ``folder``."""
+    with tempfile.TemporaryDirectory(dir=folder) as own:
+        return _run(name, case, tools, Path(own), python, pinned)
+
+
+def _run(name: str, case: Case, tools: Tools, folder: Path, python: str | None, pinned: bool) -> Outcome:
     client = CLIENTS[name]
     pinned = pinned and case.pinned and (os.cpu_count() or 1) > 1 and case.processes == 1
     options = ["--max-rate", "--coalesce", str(case.coalesce)] if case.full_speed else [] if case.in_step else UNLIKE

@@ -65,7 +65,7 @@ def _sglang_command(case: Case, port: int, tools: Tools, folder: Path, python: s
 
 
 def _sglang_report(case: Case, folder: Path) -> Report:
-    said = json.loads((folder / "report.txt").read_text().splitlines()[-1])
+    said = _said(folder / "report.txt")
     ttft_s = sorted(one for one in said["ttfts"] if one > 0)
     return Report(None, None, None, ttft_s[int(0.95 * len(ttft_s))])
 
