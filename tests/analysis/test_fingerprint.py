@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 from msgspec.structs import replace
 
@@ -95,3 +96,13 @@ def test_two_cards_of_one_kind_with_the_same_change_are_told_once() -> None:
     later = replace(RUN, gpus=tuple(replace(gpu, power_limit_w=50.0) for gpu in gpus))
 
     assert changes(replace(RUN, gpus=gpus), later) == ["a GPU's power limit in watts changed from 72 to 50"]
+
+
+def test_lists_of_a_file_are_the_tuples_they_were() -> None:
+    """Details that were read back have not changed, and those that have are told number by number."""
+    kept = with_engine(details={"adapters": ("one",), "limit_factor": (0.8, 1.2)})
+    read = msgspec.json.decode(msgspec.json.encode(kept), type=RunFacts)
+    other = with_engine(details={"limit_factor": (0.7, 1.2)})
+
+    assert changes(read, kept) == []
+    assert changes(read, other) == ["limit_factor changed from 0.8, 1.2 to 0.7, 1.2"]

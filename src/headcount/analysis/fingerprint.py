@@ -93,6 +93,7 @@ def _paired(earlier: tuple[Gpu, ...], later: tuple[Gpu, ...]) -> list[tuple[Gpu,
 
 def _differ(before: Any, now: Any) -> bool:
     """Whether both are told and differ; numbers that were measured by more than 1 %."""
+    before, now = _plain(before), _plain(now)
     if before in (None, (), "") or now in (None, (), ""):
         return False
     if isinstance(before, float) and isinstance(now, int | float):
@@ -100,11 +101,16 @@ def _differ(before: Any, now: Any) -> bool:
     return bool(before != now)
 
 
+def _plain(value: Any) -> Any:
+    """What was read back from a file has lists where there were tuples."""
+    return tuple(map(_plain, value)) if isinstance(value, list | tuple) else value
+
+
 def _phrase(words: str, before: Any, now: Any) -> str:
     return f"{words} changed from {_told(before)} to {_told(now)}"
 
 
 def _told(value: Any) -> str:
-    if isinstance(value, tuple):
-        return ", ".join(value)
+    if isinstance(value, list | tuple):
+        return ", ".join(map(_told, value))
     return f"{value:g}" if isinstance(value, float) else str(value)
