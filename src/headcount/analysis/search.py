@@ -25,8 +25,10 @@ LEAST_REQUESTS = 62
 """What it must show at least, to decide about a p95."""
 OVERHEAD_CYCLES = 2.25
 """What a level takes before its steady window begins: starting everybody, and warming up."""
-BRACKET_CYCLES, REFINE_CYCLES, CONFIRM_CYCLES, LEAST_CYCLES = 0.6, 4.0, 6.0, 3.0
-"""The steady window of a level, in turn cycles: far from the limit, near it, to confirm, and at least."""
+BRACKET_CYCLES, REFINE_CYCLES, CONFIRM_CYCLES = 0.6, 4.0, 6.0
+"""The steady window of a level, in turn cycles: far from the limit, near it, and to confirm."""
+LEAST_CYCLES, CROWD_CYCLES = 3.0, 2.25
+"""What it is at least near the limit, with a few people and with very many."""
 BEGUN = 0.1
 """The candidate is where the limit lies at even odds. A number within this much probability of it that has held before
 goes first: it needs fewer visits."""
@@ -346,8 +348,9 @@ def _timed(users: int, purpose: str, summaries: Sequence[LevelSummary], limits: 
 
 
 def _least_s(users: int, cycle_s: float) -> float:
-    """The shortest level that can decide anything."""
-    return cycle_s * (OVERHEAD_CYCLES + max(LEAST_CYCLES, LEAST_REQUESTS / users))
+    """The shortest level that can decide anything; a crowd answers enough in fewer cycles than a few people."""
+    needed = LEAST_REQUESTS / users
+    return cycle_s * (OVERHEAD_CYCLES + max(needed, min(LEAST_CYCLES, 1.0 + needed), CROWD_CYCLES))
 
 
 def _cycle_s(users: int, summaries: Sequence[LevelSummary]) -> float | None:
