@@ -127,3 +127,15 @@ def test_streamed_runs_tell_of_whole_answers_too() -> None:
 
     assert (found.users, found.whole_users) == (16, None)
     assert found.streamed_measured
+
+
+def test_of_conditions_the_first_one_counts() -> None:
+    """Whatever else the run tried, another power limit for instance, is another server."""
+    levels = (
+        level(0, 8, condition="600 W"),
+        level(1, 8, condition="350 W", p95_s=5.0),
+        level(2, 16, condition="600 W"),
+    )
+    verdict = altered(levels=levels, recommended_users=None)
+
+    assert capacity_of(Measured("8B", verdict, FACTS), "slightly slow").users == 16

@@ -119,11 +119,13 @@ def _users(level: LevelSummary) -> int:
 
 
 def _worst_by_users(levels: Sequence[LevelSummary], comfort: Comfort) -> Mapping[int, LevelSummary]:
-    """Of each number of people the level that felt worst; bursts, void and unfelt ones are left out."""
+    """Of each number of people the level that felt worst; bursts, void and unfelt ones are left out. Of a run with
+    conditions only the first one counts, which the others are held against."""
     found: dict[int, LevelSummary] = {}
+    condition = min(levels, key=lambda level: level.index).condition if levels else ""
     for level in levels:
         felt = band(level, comfort)
-        if not felt or level.decision == "void" or level.purpose in ("burst", "probe") or level.condition:
+        if not felt or level.decision == "void" or level.purpose in ("burst", "probe") or level.condition != condition:
             continue
         known = found.get(level.users)
         if known is None or BANDS.index(felt) > BANDS.index(band(known, comfort)):
