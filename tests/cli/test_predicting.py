@@ -145,14 +145,14 @@ def test_a_run_is_calibrated_and_asked_what_if(run: Path, tmp_path: Path, capsys
     assert "residuals" in shown
 
     table = out_of(
-        capsys, "whatif", str(file), "--users", "2,4", "--case", "gpus=2", "--case", "gpu=RTX 5090,users=6",
+        capsys, "whatif", str(file), "--users", "2,4", "--case", "model=Qwen3-14B-AWQ", "--case", "max-num-seqs=4,users=6",
         "--lang", "en",
     )  # fmt: skip
     lines = table.splitlines()
     assert lines[0].startswith("simulated · from the calibration of ")
     assert sum(line.startswith("as it is") for line in lines) == 2
-    assert sum(line.startswith("gpus=2") for line in lines) == 2
-    assert sum(line.startswith("gpu=RTX 5090") for line in lines) == 1
+    assert sum(line.startswith("model=Qwen3-14B-AWQ") for line in lines) == 2
+    assert sum(line.startswith("max-num-seqs=4") for line in lines) == 1
 
     asked = ["--users", "4", "--gpus", "2", "--workload", "short", "--slo", "strict", "--format", "json"]
     answer = json.loads(out_of(capsys, "whatif", str(file), *asked))

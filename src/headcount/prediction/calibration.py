@@ -5,8 +5,10 @@ Facts and fit in one TOML file that people can read and keep. Knows nothing of h
 
 from __future__ import annotations
 
+import random
 import tomllib
 from dataclasses import replace
+from math import exp, log1p, sqrt
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +25,8 @@ from headcount.simulator.policy import Policy
 
 __all__ = ["CALIBRATION_VERSION", "Calibration", "Check", "Told", "read_calibration", "write_calibration"]
 
+_UNCHECKED_DOUBT = 0.05
+"""Where no level was left to check."""
 CALIBRATION_VERSION = 1
 """Of the file; raised when a reader of the old one would misread the new one."""
 
@@ -124,11 +128,20 @@ class Calibration(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     workload: dict[str, object] = {}
     """The people of the run."""
 
+    @property
+    def doubt(self) -> float:
+        """How far levels that were not fitted were off, as a standard deviation of the logarithm."""
+        errors = [error for check in self.checks for name, error in check.errors().items() if name != "ttft_p95_s"]
+        return sqrt(sum(log1p(max(-0.9, error)) ** 2 for error in errors) / len(errors)) if errors else _UNCHECKED_DOUBT
+
     def costs(self) -> tuple[Cost, ...]:
-        """The draws as constants."""
-        names = list(self.draws)
-        rows = zip(*self.draws.values(), strict=True)
-        return tuple(replace(self.cost, **dict(zip(names, row, strict=True))) for row in rows)
+        """The draws as constants, each as much faster or slower as levels that were not fitted turned out to be."""
+        names, rng = list(self.draws), random.Random("doubt")
+        found = []
+        for row in zip(*self.draws.values(), strict=True):
+            pace = exp(rng.gauss(0.0, self.doubt))
+            found.append(replace(self.cost, **{name: pace * value for name, value in zip(names, row, strict=True)}))
+        return tuple(found)
 
 
 def write_calibration(calibration: Calibration, path: Path) -> None:

@@ -38,7 +38,9 @@ def calibrate_run(run: Run, told: Told | None = None) -> Calibration:
     verdict = review(run)
     requests = _by_level(run)
     if not requests:
-        raise NotTrustedError(f"{run.path} holds no requests to calibrate from", "give a run that headcount measured")
+        raise NotTrustedError(
+            f"{run.path} holds no streamed requests to calibrate from", "give a run that headcount measured"
+        )
     scenario = scenario_of(run)
     policy = _policy(run, verdict, requests, hardware)
     held_out = _held_out(verdict)
