@@ -15,7 +15,7 @@ import pytest
 
 from headcount.cli import main
 from headcount.engine.simulated import Simulated
-from headcount.errors import RunError, ScenarioError
+from headcount.errors import RunError, ScenarioError, ServerError
 from headcount.experiments.interleave import next_in_turn
 from headcount.measure import measure
 from headcount.records import Level, Prompt, Reply
@@ -153,6 +153,16 @@ def test_a_command_brings_a_condition_about(tmp_path: Path) -> None:
     held(tmp_path, table)
 
     assert log.read_text().split() == ["told"] * 4
+
+
+def test_a_command_that_fails_is_told_and_ends_the_run(tmp_path: Path) -> None:
+    """With what it said; what was measured before stays."""
+    broken = {"name": "broken", "before": "echo no such limit >&2; exit 3"}
+    with pytest.raises(ServerError, match="'broken': the command .* ended with status 3: no such limit") as failed:
+        held(tmp_path, {**TWO, "condition": [{"name": "plain"}, broken]})
+
+    assert failed.value.hint.startswith("run it by hand: echo")
+    assert len(open_run(next(tmp_path.iterdir())).levels()) == 1
 
 
 def test_a_scenario_with_conditions_is_stored_as_it_was() -> None:

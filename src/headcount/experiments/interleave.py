@@ -60,8 +60,8 @@ class Interleaved:
         try:
             while not self.interrupted and (arm := self._next()) is not None:
                 switched = arm is not self._current
-                if switched and self._current is not None:
-                    await self._current.session.close()
+                if switched:
+                    await self._close()
                 await self._bring_about(arm, switched=switched)
                 if self.interrupted:
                     return
@@ -71,8 +71,12 @@ class Interleaved:
                 await arm.session.step(self._next_index)
                 self._next_index += 1
         finally:
-            if self._current is not None:
-                await self._current.session.close()
+            await self._close()
+
+    async def _close(self) -> None:
+        current, self._current = self._current, None
+        if current is not None:
+            await current.session.close()
 
     def take_samples(self, samples: list[Sample]) -> None:
         """Samples of the machine belong to the condition whose turn it is."""
