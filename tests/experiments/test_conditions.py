@@ -158,7 +158,7 @@ def test_a_command_brings_a_condition_about(tmp_path: Path) -> None:
 def test_a_command_that_fails_is_told_and_ends_the_run(tmp_path: Path) -> None:
     """With what it said; what was measured before stays."""
     broken = {"name": "broken", "before": "echo no such limit >&2; exit 3"}
-    with pytest.raises(ServerError, match="'broken': the command .* ended with status 3: no such limit") as failed:
+    with pytest.raises(ServerError, match=r"'broken': the command .* ended with status 3: no such limit") as failed:
         held(tmp_path, {**TWO, "condition": [{"name": "plain"}, broken]})
 
     assert failed.value.hint.startswith("run it by hand: echo")
