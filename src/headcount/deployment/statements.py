@@ -75,6 +75,9 @@ def _carries(part: Part, runs: Sequence[Measured]) -> Iterator[Statement]:
     yield Statement(
         "carries", part.name, f"One server carries {part.carries_users} people, {way}.", tuple(dict.fromkeys(shown))
     )
+    if missed is None:
+        said = f"Nothing larger than {level.users} people was measured: it may carry more."
+        yield Statement("carries", part.name, said, (_shown(part),))
 
 
 def _streaming(part: Part, runs: Sequence[Measured]) -> Iterator[Statement]:
