@@ -179,7 +179,7 @@ class Meter(threading.Thread):
             cpu_s = sum(self._cpu_s.values())
             self.seen.append((time.monotonic_ns(), cpu_s, cpu_s - self._cpu_s.get(self._pid, 0.0)))
             self._waits.append((time.monotonic_ns(), self._waited_ns()))
-            self._own_waits.append((time.monotonic_ns(), _waited_ns(self._pid)))
+            self._own_waits.append((time.monotonic_ns(), waited_ns(self._pid)))
 
     def stop(self) -> None:
         """No more."""
@@ -200,16 +200,16 @@ class Meter(threading.Thread):
         if len(inside) < 2:
             return 0.0
         (from_ns, before), (until_ns, after) = inside[0], inside[-1]
-        waited_ns = max((waited - before.get(pid, waited) for pid, waited in after.items()), default=0)
-        return waited_ns / max(1, until_ns - from_ns)
+        longest_ns = max((waited - before.get(pid, waited) for pid, waited in after.items()), default=0)
+        return longest_ns / max(1, until_ns - from_ns)
 
     def own_waited_fraction(self, began_ns: int, ended_ns: int) -> float:
         """Of the command itself."""
-        waited_ns = [waited_ns for at_ns, waited_ns in self._own_waits if at_ns <= ended_ns]
-        return waited_ns[-1] / max(1, ended_ns - began_ns) if waited_ns else 0.0
+        waits_ns = [wait_ns for at_ns, wait_ns in self._own_waits if at_ns <= ended_ns]
+        return waits_ns[-1] / max(1, ended_ns - began_ns) if waits_ns else 0.0
 
     def _waited_ns(self) -> dict[int, int]:
-        return {pid: _waited_ns(pid) for pid in (self._server_pid, *(self._children() or [self._pid]))}
+        return {pid: waited_ns(pid) for pid in (self._server_pid, *(self._children() or [self._pid]))}
 
     def _children(self) -> list[int]:
         """Those of its children too."""
@@ -224,7 +224,7 @@ class Meter(threading.Thread):
         return found
 
 
-def _waited_ns(pid: int) -> int:
+def waited_ns(pid: int) -> int:
     """How long a process has been ready to run without running; 0 where the system does not tell."""
     try:
         return int(Path(f"/proc/{pid}/schedstat").read_text().split()[1])
