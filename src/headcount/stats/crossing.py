@@ -19,8 +19,8 @@ Floats = npt.NDArray[np.floating[Any]]
 
 _SLOPES = np.exp(np.linspace(math.log(2.0), math.log(400.0), 24))
 _LOG_BELIEF = -0.5 * ((np.log(_SLOPES) - math.log(20.0)) / 1.1) ** 2
-"""Of logit(share) against log(users): 20, give or take a factor of 2.5; simulated servers showed 4 to 40, a cliff
-65."""
+"""Of logit(share) against log(users): 20, give or take a factor of 3; simulated servers showed 4 to 40, and
+cliffs far more."""
 _GRID = 800
 
 
