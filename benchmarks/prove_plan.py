@@ -38,7 +38,7 @@ SPEEDS = {
 PIECES = {"tokens_per_chunk": 40, "output_spread": 0.3, "slots": 256, "kv_pool_tokens": 4_000_000}
 NOTHING_ELSE = dict.fromkeys(("overhead_s", "token_s", "context_token_s", "pair_s"), 0)
 MASTER_KEY = "sk-proof"
-STARTS_WITHIN_S = 120
+STARTS_WITHIN_S = 300
 
 
 def free_port() -> int:
