@@ -28,7 +28,7 @@ FOREIGN_UNITS = re.compile(r"_(ms|msec|millis|us|ns|percent|pct|perc|kb|mb|gb|ki
 STATISTIC = re.compile(r"_(mean|median|min|max|p\d+)$")
 UNITS = re.compile(r"(^|_)(s|hz|w|c|j|bytes|tokens|requests|users|fraction|share|factor|ratio|price|per_[a-z]+)$")
 UNITLESS = {
-    *("n_effective", "in_flight", "server_running", "server_waiting", "turns"),  # counts
+    *("n_effective", "in_flight", "server_running", "server_waiting", "turns", "adapters_in_use"),  # counts
     *("percentile", "resolution", "headroom", "speed", "jitter", "output_spread"),  # shares and multiples
     *("p50", "p95", "max", "value", "bound", "first", "second"),  # in the unit of what holds them
 }

@@ -99,15 +99,41 @@ def test_the_burst_can_be_left_out(tmp_path: Path) -> None:
     assert "--no-burst" in review(run).burst_sentence
 
 
+SCENARIO = """
+slo = ["ttft_p95 <= 2 s"]
+
+[engine]
+kind = "simulated"
+options = { server = "laptop" }
+
+[workload]
+kind = "short"
+turns = 2
+
+[arrivals]
+kind = "open"
+
+[search]
+max_time_s = 420
+level_time_s = 60
+"""
+
+
 def test_the_open_loop_finds_a_rate(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The highest that stays stable, the people inside at it, and where the queue grows; in every report."""
-    run = found(tmp_path, "--max-time", "12m", "--level-time", "2m", "--arrivals", "open")
+    file = tmp_path / "open.toml"
+    file.write_text(SCENARIO)
+    assert main(["run", str(file), "--yes", "--out", str(tmp_path / "runs")]) == 0
+    (folder,) = (tmp_path / "runs").iterdir()
+    run = open_run(folder)
     verdict = review(run)
 
     assert verdict.rate is not None
     assert verdict.rate.rate_per_s is not None
+    assert 1.0 < verdict.rate.rate_per_s < 3.0  # four slots complete about 2.1 conversations a second
     assert verdict.limit_users
     assert {level.arrivals for level in run.levels()} == {"open"}
+    capsys.readouterr()
     assert "new conversations a second stay stable" in shown(run, capsys)
     assert "초당 새 대화" in shown(run, capsys, "--lang", "ko")
     report = json.loads(shown(run, capsys, "--format", "json"))

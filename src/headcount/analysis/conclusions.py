@@ -93,8 +93,8 @@ class Growth(msgspec.Struct, frozen=True):
     """``stable``, ``grows`` or ``undecided``."""
     backlog_fraction: float
     """By how many the unanswered requests grew in the steady window, over those that arrived in it."""
-    p_value: float
-    """That there is no trend."""
+    chance_fraction: float
+    """Probability that chance alone makes such a trend."""
 
 
 class Burst(msgspec.Struct, frozen=True):

@@ -47,14 +47,7 @@ def summarize(
     """
     until_s = _until_s(level, table, ended_at_s)
     rows = table.rows()
-    window = steady_window(level, rows, until_s)
-    ended = ~rows.cut & (rows.ended_at_s <= until_s)
-    steady = window is not None
-    if window is None:
-        window = Window(until_s, until_s, turn_cycle_s(rows) or 0.0)
-        inside = rows.where(np.zeros(len(rows), bool))
-    else:
-        inside = rows.where(ended & (rows.ended_at_s > window.began_at_s))
+    window, inside, steady = _steady(level, rows, until_s)
     window, inside, soak = _soaked(level, rows, inside, window, samples, about)
     decision, results = decide(level, inside, _cut_late(rows, window), window, slo)
     facts = _facts(level, rows, inside, window)
@@ -66,8 +59,7 @@ def summarize(
         *_of_level(not_as_planned(lengths), level),
         *machine_cautions(machine),
     )
-    if level.purpose == BURST:
-        cautions = of_burst(cautions)
+    cautions = of_burst(cautions) if level.purpose == BURST else cautions
     if any(caution.fatal for caution in cautions):
         decision = "void"
     return LevelSummary(
@@ -99,6 +91,16 @@ def summarize(
     )
 
 
+def _steady(level: Level, rows: Rows, until_s: float) -> tuple[Window, Rows, bool]:
+    """The steady window, what ended in it, and whether there was one at all."""
+    window = steady_window(level, rows, until_s)
+    if window is None:
+        nothing = rows.where(np.zeros(len(rows), bool))
+        return Window(until_s, until_s, turn_cycle_s(rows) or 0.0), nothing, False
+    ended = ~rows.cut & (rows.ended_at_s <= until_s)
+    return window, rows.where(ended & (rows.ended_at_s > window.began_at_s)), True
+
+
 def _growth(level: Level, rows: Rows, samples: Sequence[Sample], until_s: float) -> Growth | None:
     """Of the requests that are unanswered, in all load processes together; only of a search for a rate, whose levels
     say when they are full."""
@@ -107,7 +109,11 @@ def _growth(level: Level, rows: Rows, samples: Sequence[Sample], until_s: float)
     full_at_s = level.started_at_s or level.began_at_s
     whole = Window(full_at_s, until_s, 0.0)
     seen = Evidence(level, rows, rows, whole, tuple(samples), (), None)
-    return growth_of(level, rows, seen.total("client_in_flight_requests"), until_s)
+    found = growth_of(level, rows, seen.total("client_in_flight_requests"), until_s)
+    if level.ended != "decided" or (found is not None and found.decision == "grows"):
+        return found
+    # It was ended early all the same: more people were inside than may be.
+    return Growth("grows", found.backlog_fraction if found else 0.0, found.chance_fraction if found else 1.0)
 
 
 def _soaked(

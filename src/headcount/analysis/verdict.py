@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+import msgspec
+
 from headcount.analysis.accounts import in_accounts
 from headcount.analysis.cause import find_cause, held_back
 from headcount.analysis.comfort import felt, streaming_advice
@@ -61,12 +63,9 @@ def judge(
     interval = _widened(interval, limit, engine)
     at_least = limit is not None and limit > 0 and fails_at is None
     soaks = [s for s in levels if s.purpose == SOAK]
-    steps = soak_steps(soaks)
     recommended = soaked_users(soaks, _recommended(limit, interval, headroom))
-    cause = held_back(steps) or find_cause(searched, limit, engine)
+    cause = held_back(soak_steps(soaks)) or find_cause(searched, limit, engine)
     trusted = bool(trusted_levels) and limit is not None
-    bursts = [s for s in summaries if s.purpose == BURST and s.burst is not None]
-    burst = bursts[-1].burst if bursts else None
     estimate = first_estimate(trusted_levels)
     verdict = Verdict(
         limit_users=limit,
@@ -86,13 +85,24 @@ def judge(
         estimate_sentence=estimate_sentence(estimate, limit, trusted_levels, cause.name),
         knee_users=_knee(trusted_levels),
         levels=levels,
+    )
+    return in_accounts(_with_checks(verdict, summaries, soaks, limits), active_share)
+
+
+def _with_checks(
+    verdict: Verdict, summaries: Sequence[LevelSummary], soaks: Sequence[LevelSummary], limits: Limits
+) -> Verdict:
+    """And what was held once the search had its answer."""
+    recommended, steps = verdict.recommended_users, soak_steps(soaks)
+    burst = next((s.burst for s in reversed(summaries) if s.purpose == BURST and s.burst is not None), None)
+    return msgspec.structs.replace(
+        verdict,
         burst=burst,
-        burst_sentence=burst_sentence(burst, summaries, recommended, limits) if complete else "",
+        burst_sentence=burst_sentence(burst, summaries, recommended, limits) if verdict.complete else "",
         soak=steps,
         soak_sentence=soak_sentence(steps, soaks, recommended),
         soak_changes=soak_changes(steps),
     )
-    return in_accounts(verdict, active_share)
 
 
 def _widened(
