@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from headcount.cli.arguments import LANGUAGES, Verbs, amount, fraction, positive
+from headcount.cli.arguments import LANGUAGES, Verbs, amount, fraction, positive, say, whole
 from headcount.errors import ScenarioError
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def add(verbs: Verbs, common: argparse.ArgumentParser) -> None:
         "--redundancy", type=_none_or_more, default=1, metavar="K", help="replicas that may fail at once (default 1)"
     )
     fleet.add_argument("--cost-per-hour", type=amount, metavar="MONEY", help="of one GPU")
-    fleet.add_argument("--seed", type=int, default=1, help="of everything random (default 1)")
+    fleet.add_argument("--seed", type=whole, default=1, help="of everything random (default 1)")
     fleet.add_argument("--format", choices=("terminal", "json"), default="terminal", help="terminal (default) or json")
     fleet.add_argument("--lang", choices=LANGUAGES, help="language of the answer (default: the locale's)")
     fleet.set_defaults(verb=_fleet_size)
@@ -55,6 +55,8 @@ def _fleet_size(options: argparse.Namespace) -> int:
     from headcount.report.words import language_of
 
     start, source = _start(options)
+    if sys.stderr.isatty():
+        say("simulating a pool of replicas; this takes some seconds …")
     size = fleet_size(
         start,
         options.people,
@@ -121,7 +123,7 @@ def _share(text: str) -> float:
 
 
 def _none_or_more(text: str) -> int:
-    value = int(text)
+    value = whole(text)
     if value < 0:
         raise argparse.ArgumentTypeError("must be 0 or more")
     return value

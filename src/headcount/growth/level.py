@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from heapq import heappop, heappush
 from math import inf
 
+from headcount.errors import ScenarioError
 from headcount.prediction.crowd import Asked, Crowd, Held
 from headcount.prediction.figures import Figures, figures_of
 from headcount.prediction.served import Served
@@ -192,10 +193,17 @@ class _Asking:
         at_s, _, question = heappop(self._due)
         asked = question.asked
         self.now_s = max(self.now_s, at_s)
-        if self.replicas.submit(at_s, asked.job, question.person):
+        refused = self.replicas.submit(at_s, asked.job, question.person)
+        if refused == "context_overflow":
+            asks = f"a question of {asked.job.prompt_tokens} tokens and an answer of up to {asked.job.limit_tokens}"
+            room = self.pool.served.policy.context_tokens
+            raise ScenarioError(
+                f"{asks} do not fit into a context of {room} tokens",
+                "a longer --context, or people who ask shorter questions with --workload",
+            )
+        if refused:
             self._overflows += 1
-            if asked.job.prompt_tokens < self.pool.served.policy.context_tokens:  # a full queue, not a full context
-                self._ask(question.person, at_s + asked.pause_s)
+            self._ask(question.person, at_s + asked.pause_s)
 
 
 def _anew(lost: Job) -> Job:

@@ -63,7 +63,7 @@ def _answer(size: FleetSize, start: Start, _: Words) -> list[str]:
     cards = _("{cards} GPUs").format(cards=number(size.cards))
     if size.power_w is not None:
         cards += " · " + _("at most {power} kW, {each} W a person").format(
-            power=number(round(size.power_w / 1e3)), each=f"{size.power_w / size.people:.2g}"
+            power=number(size.power_w / 1e3), each=number(size.power_w / size.people, 2)
         )
     lines.append(cards)
     if size.cost_per_hour is not None:

@@ -169,7 +169,8 @@ def _scaled(pool: ReplicaPool, active: int, guess: float, coarse: bool) -> _Foun
     least, most = _POOL
     count = int(max(least, min(most, _MOST_SIMULATED // guess))) // (2 if coarse else 1)
     pool = replace(pool, replicas=count, stands_for=max(1, round(active / guess / count)))
-    users, figures = _limit(lambda users: steady(pool, users), round(guess * count), _COARSE if coarse else _RESOLUTION)
+    resolution = _COARSE if coarse else _RESOLUTION
+    users, figures = _limit(lambda users: steady(pool, users), round(guess * count), active, resolution)
     return _Found(max(1, ceil(active * count / users)), users / count, figures, pool, users)
 
 
@@ -202,14 +203,17 @@ def _interval(pool: ReplicaPool, active: int, found: _Found, sketch: _Sketch) ->
     return min(found.replicas, low or 1), None if high is None else max(found.replicas, high)
 
 
-def _limit(level: Callable[[int], Figures], guess: int, resolution: float) -> tuple[int, Figures]:
-    """The largest number of people that holds, near ``guess``, and what they feel. One person is known to hold."""
+def _limit(level: Callable[[int], Figures], guess: int, most: int, resolution: float) -> tuple[int, Figures]:
+    """The largest number of people that holds, near ``guess`` and at most ``most``, and what they feel. One person is
+    known to hold."""
     low, high, held = 1, 0, None
-    users, stride = max(1, guess), 1.15
+    users, stride = min(most, max(1, guess)), 1.15
     while held is None or not high or high - low > max(1, int(resolution * low)):
         figures = level(users)
         if figures.holds:
             low, held = users, figures
+            if users == most:
+                break
         else:
             high = users
         if high <= 2 and high:
@@ -219,7 +223,7 @@ def _limit(level: Callable[[int], Figures], guess: int, resolution: float) -> tu
         elif high:
             users = max(1, int(high / stride))
         else:
-            users = max(low + 1, int(low * stride))
+            users = min(most, max(low + 1, int(low * stride)))
         stride = min(3.0, stride * stride)
     return low, held or level(1)
 
