@@ -28,8 +28,10 @@ MOST_USERS = 16_384
 _SHARE = 0.9
 """What the interval holds of the draws."""
 _SHARING_ROUNDS = 3
-_RESOLUTION, _DRAWN_RESOLUTION = 0.02, 0.05
-"""The limit is narrowed down to this share of itself, or to one person; for draws more coarsely."""
+_RESOLUTION, _DRAWN_RESOLUTION, _DRAWN_STEP = 0.02, 0.08, 1.08
+"""The limit is narrowed down to this share of itself, or to one person; for draws more coarsely, from the best's on."""
+_ANSWERS, _DRAWN_ANSWERS = 300, 200
+"""Of a level; for draws fewer."""
 
 
 class Estimate(NamedTuple):
@@ -94,7 +96,11 @@ def limit_of(start: Start, change: Change, *, draws: int = DRAWS, most_users: in
             limit,
             *(
                 _limit(
-                    functools.partial(_drawn_level, sites, start, draw), max(1, limit), most_users, _DRAWN_RESOLUTION
+                    functools.partial(_drawn_level, sites, start, draw),
+                    max(1, limit),
+                    most_users,
+                    _DRAWN_RESOLUTION,
+                    _DRAWN_STEP,
                 )[0]
                 for draw in range(_draws(sites, draws))
             ),
@@ -174,7 +180,7 @@ def _in_one_memory(first: Served, second: Served) -> tuple[Served, Served]:
 # --- levels ----------------------------------------------------------------------------------
 
 
-def _level(sites: Sequence[_Site], users: int, draw: int | None, start: Start) -> Figures:
+def _level(sites: Sequence[_Site], users: int, draw: int | None, start: Start, answers: int = _ANSWERS) -> Figures:
     """Hold one level at every site."""
     costs = [_cost(site.served, draw) for site in sites]
     slowed = list(costs)
@@ -190,6 +196,7 @@ def _level(sites: Sequence[_Site], users: int, draw: int | None, start: Start) -
                 request_s=site.served.request_s,
                 tail_s=site.served.tail_s,
                 spread_s=_spread_s(cost, site.crowd),
+                answers=answers,
             )
             helds.append(held)
             figures.append(figures_of(held, server, site.users(users), start.slo))
@@ -199,7 +206,7 @@ def _level(sites: Sequence[_Site], users: int, draw: int | None, start: Start) -
 
 
 def _drawn_level(sites: Sequence[_Site], start: Start, draw: int, users: int) -> Figures:
-    return _level(sites, users, draw, start)
+    return _level(sites, users, draw, start, _DRAWN_ANSWERS)
 
 
 def _slower(cost: Cost, other: Held) -> Cost:
@@ -241,25 +248,26 @@ def _spread_s(cost: Cost, crowd: Crowd) -> float:
 
 
 def _limit(
-    level: Callable[[int], Figures], guess: int, most: int, resolution: float = _RESOLUTION
+    level: Callable[[int], Figures], guess: int, most: int, resolution: float = _RESOLUTION, step: float = 2.0
 ) -> tuple[int, Figures | None]:
-    """The largest number of people that holds, near ``guess``, and the figures of one that does not; None: all hold."""
+    """The largest number of people that holds, looked for from ``guess`` on in growing steps, then by halving; and the
+    figures of one that does not hold. None: all do."""
     low, high, over = 0, most + 1, None
-    users, step = min(guess, most), 2.0
-    while high - low > max(1, int(resolution * low)):
+    users = min(guess, most)
+    while high - low > max(1, int(resolution * low)) and low < most:
         figures = level(users)
         if figures.holds:
             low = users
-            users = min(most, max(low + 1, int(low * step))) if high > most else (low + high) // 2
-            if low == most:
-                break
         else:
             high, over = users, figures
-            users = (low + high) // 2 if low else max(1, int(high / step))
-        if guess > 8:
-            step = 1.25 if step == 2.0 else min(2.0, step * 1.2)
-        if high == 1:
-            break
+        if high > most:
+            users = min(most, max(low + 1, int(low * step)))
+        elif not low:
+            users = max(1, min(high - 1, int(high / step)))
+        else:
+            users = (low + high) // 2
+        if not low or high > most:
+            step = min(2.0, step * step)
     return low, over
 
 
