@@ -114,8 +114,9 @@ turns = 2
 kind = "open"
 
 [search]
-max_time_s = 420
-level_time_s = 60
+max_time_s = 240
+level_time_s = 40
+confirmations = 1
 """
 
 

@@ -249,7 +249,7 @@ class Session:
         self._watcher.level_began(level, plan)
         await self._fleet.begin(level.began_at_s)
         ended = await self._until_enough(level, plan)
-        stopped_at_s = self._at_s()
+        stopped_at_s = max(self._at_s(), level.began_at_s)  # it may be interrupted before it began
         await self._fleet.stop()
         drained = await self._drain()
         drained_at_s = self._at_s() if drained else None
