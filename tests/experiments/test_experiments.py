@@ -178,7 +178,8 @@ def test_many_adapters_are_not_all_held() -> None:
 
 
 def _models(**other: object) -> dict[str, Any]:
-    table = shorter("models", 4, 12, level_time_s=200)
+    table = shorter("models", 4, 12, level_time_s=60)
+    table["workload"] = {"kind": "chat", "output_tokens": [40, 120]}
     table["condition"] = [{"name": "small"}, {"name": "large", "engine": {"options": {"seed": 7, **other}}}]
     return table
 
