@@ -102,7 +102,9 @@ def _lines(evidence: Evidence, result: ConditionResult) -> list[str]:
     for users in dict.fromkeys((few, many)):
         visits = [level for level in levels if level.users == users]
         if visits:
-            lines.append(f"{result.name} at {users} {'person' if users == 1 else 'people'}: {_seen(visits)}")
+            seen = _seen(visits)
+            many_there = f"{result.name} at {users} people: {seen}"
+            lines.append(f"{result.name} at 1 person: {seen}" if users == 1 else many_there)
     return lines
 
 
