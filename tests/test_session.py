@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from headcount.analysis.conclusions import Limits
+from headcount.analysis.conclusions import Limits, Plan
 from headcount.engine.simulated import Simulated
 from headcount.load.fleet import LocalFleet
 from headcount.load.orders import Setup
@@ -160,3 +160,41 @@ def test_a_late_client_gets_one_more_load_process(tmp_path: Path, busy_fraction:
     run(main())
 
     assert fleets[0].grown[:1] == grown
+
+
+def test_a_level_that_is_interrupted_before_it_began_is_no_damage(tmp_path: Path) -> None:
+    """Somebody stops while everybody gets ready: the level ends at its beginning, and the run can be read."""
+    sessions: list[Session] = []
+
+    class Stopping(Quiet):
+        def level_began(self, level: Level, plan: Plan) -> None:
+            sessions[0].interrupt()
+
+    async def main() -> None:
+        engine = Simulated(server="laptop")
+        setup = Setup(origin_s=0.0, seed=1, workload={"kind": "short"}, engine="simulated", audit=False)
+        facts = RunFacts(FORMAT_VERSION, "0", "run", "2026-01-01T00:00:00+00:00", 1, EngineFacts("simulated"), ())
+        writer = RunWriter.create(tmp_path, "stopped", facts, "")
+        session = Session(
+            engine=engine,
+            fleet_of=lambda made: LocalFleet(setup, made.take_lines, made.take_samples, engine),
+            writer=writer,
+            about=facts,
+            slo=parse_slo(["ttft_p95 <= 2 s"]),
+            limits=Limits(levels=(1, 2), level_time_s=60),
+            expected=Expected(turns=3.0, think_s=1.0, prompt_tokens=30.0, output_tokens=20.0),
+            watcher=Stopping(),
+            origin_s=0.0,
+        )
+        sessions.append(session)
+        await session.measure()
+        writer.close()
+
+    run(main())
+
+    (folder,) = tmp_path.iterdir()
+    stored = open_run(folder)
+    (level,) = stored.levels()
+    assert level.ended == "interrupted"
+    assert level.stopped_at_s == level.began_at_s
+    assert not stored.damage_sentence()

@@ -252,7 +252,7 @@ class Session:
         stopped_at_s = max(self._at_s(), level.began_at_s)  # it may be interrupted before it began
         await self._fleet.stop()
         drained = await self._drain()
-        drained_at_s = self._at_s() if drained else None
+        drained_at_s = max(self._at_s(), stopped_at_s) if drained else None
         level = self._stored(
             msgspec.structs.replace(level, stopped_at_s=stopped_at_s, drained_at_s=drained_at_s, ended=ended)
         )
