@@ -118,7 +118,8 @@ def main() -> int:
         server.kill()
     held = report(arrivals, untold, step_s, boundary_s, asked.within_ms)
     tokens = asked.streams * int(asked.seconds * asked.rate)
-    print(f"server: {used_s:.1f} s of processor for {asked.seconds:g} s of streams, {used_s / tokens * 1e6:.1f} us a token")
+    each_us = used_s / tokens * 1e6
+    print(f"server: {used_s:.1f} s of processor for {asked.seconds:g} s of streams, {each_us:.1f} us a token")
     return 0 if held else 1
 
 

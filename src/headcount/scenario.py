@@ -22,6 +22,7 @@ from headcount.workload.table import fill, nearest
 __all__ = [
     "Condition",
     "EngineOptions",
+    "PowerOptions",
     "Scenario",
     "SearchOptions",
     "TelemetryOptions",

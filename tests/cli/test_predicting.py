@@ -144,10 +144,8 @@ def test_a_run_is_calibrated_and_asked_what_if(run: Path, tmp_path: Path, capsys
     assert "by datasheet" in shown
     assert "residuals" in shown
 
-    table = out_of(
-        capsys, "whatif", str(file), "--users", "2,4", "--case", "model=Qwen3-14B-AWQ", "--case", "max-num-seqs=4,users=6",
-        "--lang", "en",
-    )  # fmt: skip
+    cases = ("--case", "model=Qwen3-14B-AWQ", "--case", "max-num-seqs=4,users=6")
+    table = out_of(capsys, "whatif", str(file), "--users", "2,4", *cases, "--lang", "en")
     lines = table.splitlines()
     assert lines[0].startswith("simulated · from the calibration of ")
     assert sum(line.startswith("as it is") for line in lines) == 2
