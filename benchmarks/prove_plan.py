@@ -31,7 +31,7 @@ from pathlib import Path
 HERE = Path(__file__).parent
 HEADCOUNT = [sys.executable, "-m", "headcount"]
 SPEEDS = {
-    # Fitted to the published rows by headcount.deployment.fitted: a step, and what each answer in it adds.
+    # Fitted to the published rows by headcount.deployment.from_figures: a step, and what each answer in it adds.
     "Qwen3-8B-AWQ": {"weights_s": 0.00706, "sequence_s": 0.000219, "output_share": 0.65},
     "Qwen3-32B-AWQ": {"weights_s": 0.0172, "sequence_s": 0.000575, "output_share": 0.75},
 }

@@ -10,9 +10,9 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
+from headcount.analysis.after_search import BURST, SOAK, next_check, without_checks
 from headcount.analysis.conclusions import LevelSummary, Limits, Plan
 from headcount.analysis.rates import next_rate, stay_s
-from headcount.analysis.rehearsal import BURST, SOAK, next_check, without_checks
 from headcount.analysis.search import next_level, spent_s
 from headcount.records import Level
 from headcount.workload import Expected

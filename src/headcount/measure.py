@@ -21,9 +21,9 @@ from typing import Any
 import msgspec
 
 from headcount import virtual
+from headcount.analysis.after_search import checks_time_s
 from headcount.analysis.conclusions import LevelSummary, Limits, Verdict
 from headcount.analysis.fingerprint import changes
-from headcount.analysis.rehearsal import checks_time_s
 from headcount.analysis.search import estimate_s
 from headcount.demo import EmbeddedEngine
 from headcount.errors import RunError, ScenarioError

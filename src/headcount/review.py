@@ -13,13 +13,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import msgspec
 
+from headcount.analysis.after_search import next_check, without_checks
 from headcount.analysis.conclusions import Caution, ConditionResult, LevelSummary, Limits, Verdict
 from headcount.analysis.damage import damage_caution
-from headcount.analysis.figures import imported_caution, judge_figures
 from headcount.analysis.findings import PARTS, find
 from headcount.analysis.findings.evidence import Evidence
+from headcount.analysis.imported import imported_caution, judge_figures
 from headcount.analysis.paired import answers_by_words
-from headcount.analysis.rehearsal import next_check, without_checks
 from headcount.analysis.search import next_level
 from headcount.analysis.summary import summarize
 from headcount.analysis.table import RequestTable

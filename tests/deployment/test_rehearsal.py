@@ -9,8 +9,8 @@ import pytest
 
 from headcount.deployment.advice import Demand, advise
 from headcount.deployment.capacity import Measured
-from headcount.deployment.fitted import start_of_figures
-from headcount.deployment.power import power_advice
+from headcount.deployment.from_figures import start_of_figures
+from headcount.deployment.power_advice import power_advice
 from headcount.deployment.rehearsal import rehearse
 from headcount.deployment.sources import measured_models, starts_of
 from headcount.prediction import Change, predict

@@ -12,7 +12,7 @@ import pytest
 
 from headcount.errors import ScenarioError
 from headcount.experiments import EXPERIMENTS, ready_table, summary_line
-from headcount.experiments.fitting import mixed_adapters
+from headcount.experiments.tailoring import mixed_adapters
 from headcount.report import Report, write
 from headcount.report.rows import level_rows
 from headcount.report.words import words

@@ -10,11 +10,11 @@ import pytest
 from headcount.errors import NotTrustedError, RunError, ScenarioError
 from headcount.measure import measure
 from headcount.prediction import Change, Start, hardware_from, limit_of, predict, start_of_hardware
-from headcount.prediction.beginning import start_at
 from headcount.prediction.calibration import Told
 from headcount.prediction.cases import parse_case
 from headcount.prediction.from_run import calibrate_run
 from headcount.prediction.served import Served
+from headcount.prediction.start import start_at
 from headcount.report.progress import Progress
 from headcount.review import review
 from headcount.scenario import make_scenario

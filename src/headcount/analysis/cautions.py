@@ -13,8 +13,8 @@ import msgspec
 import numpy as np
 
 from headcount.analysis.conclusions import Caution
-from headcount.analysis.evidence import Evidence
 from headcount.analysis.lengths import turn_cliff, turns_cut
+from headcount.analysis.level_evidence import LevelEvidence
 from headcount.analysis.level_test import turn_cycle_s
 from headcount.analysis.table import Floats
 from headcount.stats.proportion import smallest_telling_n
@@ -28,7 +28,7 @@ _AT_ONCE_S = 0.001
 """From token to token: what comes faster was not written then, but held back before."""
 
 
-def cautions_of(evidence: Evidence) -> tuple[Caution, ...]:
+def cautions_of(evidence: LevelEvidence) -> tuple[Caution, ...]:
     """All cautions that the evidence of one level gives, fatal ones first."""
     found = [caution for check in CHECKS if (caution := check(evidence)) is not None]
     found = [msgspec.structs.replace(caution, level=evidence.level.index) for caution in found]
@@ -38,7 +38,7 @@ def cautions_of(evidence: Evidence) -> tuple[Caution, ...]:
 # --- our own side -----------------------------------------------------------------------------
 
 
-def _client_lag(evidence: Evidence) -> Caution | None:
+def _client_lag(evidence: LevelEvidence) -> Caution | None:
     """Our own event loop was late: p99 of its lag above max(20 ms, 10 % of the TTFT bound)."""
     lag_s = quantile(np.asarray(evidence.values("client_loop_lag_s")), 0.99)
     if lag_s is None or lag_s <= evidence.tolerable_delay_s:
@@ -52,7 +52,7 @@ def _client_lag(evidence: Evidence) -> Caution | None:
     )
 
 
-def _send_delay(evidence: Evidence) -> Caution | None:
+def _send_delay(evidence: LevelEvidence) -> Caution | None:
     """Requests left late: p99 of scheduled-to-sent above max(20 ms, 10 % of the TTFT bound)."""
     delays_s = evidence.inside.send_delay_s
     delay_s = quantile(delays_s[~np.isnan(delays_s)], 0.99)
@@ -63,7 +63,7 @@ def _send_delay(evidence: Evidence) -> Caution | None:
     )
 
 
-def _client_cpu(evidence: Evidence) -> Caution | None:
+def _client_cpu(evidence: LevelEvidence) -> Caution | None:
     """A load process used more than 90 % of its core for half of the window or more."""
     by_process = evidence.by_place("client_cpu_fraction")
     busiest = max((float(np.median(values)) for values in by_process.values()), default=0.0)
@@ -72,7 +72,7 @@ def _client_cpu(evidence: Evidence) -> Caution | None:
     return Caution("client-cpu", f"a load process used {busiest:.0%} of its processor core", _ON_ITS_OWN, fatal=True)
 
 
-def _client_errors(evidence: Evidence) -> Caution | None:
+def _client_errors(evidence: LevelEvidence) -> Caution | None:
     """Requests that failed for want of our own resources: descriptors, ports, memory."""
     failed = int(evidence.inside.of_kind("client").sum())
     if failed == 0:
@@ -85,7 +85,7 @@ def _client_errors(evidence: Evidence) -> Caution | None:
     )
 
 
-def _load_lost(evidence: Evidence) -> Caution | None:
+def _load_lost(evidence: LevelEvidence) -> Caution | None:
     """A load process died, or somebody's life ended by a fault of ours: from then on the load was another."""
     if evidence.level.ended != "error":
         return None
@@ -97,7 +97,7 @@ def _load_lost(evidence: Evidence) -> Caution | None:
     )
 
 
-def _littles_law(evidence: Evidence) -> Caution | None:
+def _littles_law(evidence: LevelEvidence) -> Caution | None:
     """Requests/s x (mean E2E + think) must give the people within 10 %, or within what so short a window can show."""
     level, window, inside = evidence.level, evidence.window, evidence.inside
     cycle_s = turn_cycle_s(inside)
@@ -118,7 +118,7 @@ def _littles_law(evidence: Evidence) -> Caution | None:
     )
 
 
-def _in_flight_not_reached(evidence: Evidence) -> Caution | None:
+def _in_flight_not_reached(evidence: LevelEvidence) -> Caution | None:
     """Of the time between pressing enter and the end of the answer, less than 98 % were spent with the server."""
     inside = evidence.inside
     known = ~np.isnan(inside.send_delay_s)
@@ -137,7 +137,7 @@ def _in_flight_not_reached(evidence: Evidence) -> Caution | None:
 # --- what came back ---------------------------------------------------------------------------
 
 
-def _buffered_stream(evidence: Evidence) -> Caution | None:
+def _buffered_stream(evidence: LevelEvidence) -> Caution | None:
     """Streams that arrive all at once, for most answers: TTFT above 95 % of E2E, and the tokens after the first in less
     than a millisecond each. Long prompts with short answers have the first, no server the second."""
     inside = evidence.inside
@@ -155,7 +155,7 @@ def _buffered_stream(evidence: Evidence) -> Caution | None:
     )
 
 
-def _unmeasurable_clause(evidence: Evidence) -> Caution | None:
+def _unmeasurable_clause(evidence: LevelEvidence) -> Caution | None:
     """A clause about which no answer said anything: TTFT of whole answers, speed without token counts."""
     good = evidence.inside.where(evidence.inside.good)
     if len(good) < 5:
@@ -171,7 +171,7 @@ def _unmeasurable_clause(evidence: Evidence) -> Caution | None:
     )
 
 
-def _errors(evidence: Evidence) -> Caution | None:
+def _errors(evidence: LevelEvidence) -> Caution | None:
     """Any failed request, with the first message."""
     inside = evidence.inside
     failed = int((~inside.good).sum())
@@ -184,7 +184,7 @@ def _errors(evidence: Evidence) -> Caution | None:
     )
 
 
-def _too_few(evidence: Evidence) -> Caution | None:
+def _too_few(evidence: LevelEvidence) -> Caution | None:
     """Fewer requests than a percentile of the service level needs; the level decides nothing on them."""
     needed = max((smallest_telling_n(c.allowed_fraction) for c in evidence.slo if c.percentile is not None), default=1)
     n = len(evidence.inside)
@@ -197,7 +197,7 @@ def _too_few(evidence: Evidence) -> Caution | None:
     )
 
 
-def _drift(evidence: Evidence) -> Caution | None:
+def _drift(evidence: LevelEvidence) -> Caution | None:
     """Waits that rise or fall within the steady window, significantly and by more than 10 % of the bound."""
     inside, window = evidence.inside, evidence.window
     if window.blocks < 4:
@@ -218,7 +218,7 @@ def _drift(evidence: Evidence) -> Caution | None:
     return None
 
 
-def _people_pile_up(evidence: Evidence) -> Caution | None:
+def _people_pile_up(evidence: LevelEvidence) -> Caution | None:
     """In the open loop: more people inside in the last quarter than in the second, by more than chance brings."""
     inside = evidence.total("client_inside_users")
     if evidence.level.arrivals not in ("open", "trace") or len(inside) < 20:
@@ -233,7 +233,7 @@ def _people_pile_up(evidence: Evidence) -> Caution | None:
     )
 
 
-def _not_drained(evidence: Evidence) -> Caution | None:
+def _not_drained(evidence: LevelEvidence) -> Caution | None:
     """The server still had requests waiting when the level was left."""
     level = evidence.level
     if level.stopped_at_s is None or level.drained_at_s is not None or level.ended in ("interrupted", "error"):
@@ -247,7 +247,7 @@ def _not_drained(evidence: Evidence) -> Caution | None:
     )
 
 
-def _short_answers(evidence: Evidence) -> Caution | None:
+def _short_answers(evidence: LevelEvidence) -> Caution | None:
     """Answers shorter than 80 % of what was asked for: capacity then holds for answers of that length."""
     inside = evidence.inside
     chosen = inside.good & (inside.output_tokens >= 0) & (inside.max_output_tokens > 0)
@@ -264,7 +264,7 @@ def _short_answers(evidence: Evidence) -> Caution | None:
     )
 
 
-def _prompts_stop_growing(evidence: Evidence) -> Caution | None:
+def _prompts_stop_growing(evidence: LevelEvidence) -> Caution | None:
     """Later turns whose prompts did not grow with their conversation: the server drops its beginning."""
     cut, followed = turns_cut(evidence.inside)
     if cut < 2:  # one may be a server that counts oddly once
@@ -277,7 +277,7 @@ def _prompts_stop_growing(evidence: Evidence) -> Caution | None:
     )
 
 
-def _cliff(evidence: Evidence) -> Caution | None:
+def _cliff(evidence: LevelEvidence) -> Caution | None:
     """A turn from which on the first token takes far longer than the turn before it, whatever the people."""
     cliff = turn_cliff(evidence.inside)
     if cliff is None:
@@ -291,7 +291,7 @@ def _cliff(evidence: Evidence) -> Caution | None:
     )
 
 
-def _estimated_tokens(evidence: Evidence) -> Caution | None:
+def _estimated_tokens(evidence: LevelEvidence) -> Caution | None:
     """Token counts that are this client's estimate."""
     if not bool(evidence.inside.estimated.any()):
         return None
@@ -310,7 +310,7 @@ def _means(values: Floats, at_s: Floats, began_s: float, length_s: float, parts:
     return np.asarray(sums[n > 0] / n[n > 0])
 
 
-CHECKS: tuple[Callable[[Evidence], Caution | None], ...] = (
+CHECKS: tuple[Callable[[LevelEvidence], Caution | None], ...] = (
     _client_lag,
     _send_delay,
     _client_cpu,

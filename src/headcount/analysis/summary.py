@@ -8,15 +8,15 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from headcount.analysis.after_search import BURST, SOAK, burst_of, of_burst
 from headcount.analysis.cautions import cautions_of
 from headcount.analysis.conclusions import AdapterFigures, Caution, Growth, LevelSummary, Quantiles, Soak
-from headcount.analysis.evidence import Evidence
 from headcount.analysis.lengths import Lengths, lengths_of, not_as_planned
+from headcount.analysis.level_evidence import LevelEvidence
 from headcount.analysis.level_test import Window, decide, steady_window, turn_cycle_s
 from headcount.analysis.machine import Machine
 from headcount.analysis.machine_cautions import machine_cautions
 from headcount.analysis.rates import growth_of
-from headcount.analysis.rehearsal import BURST, SOAK, burst_of, of_burst
 from headcount.analysis.soak import late_part, soak_of
 from headcount.analysis.table import Floats, RequestTable, Rows
 from headcount.records import Level, RunFacts, Sample
@@ -53,7 +53,7 @@ def summarize(
     facts = _facts(level, rows, inside, window)
     machine = _machine(level, inside, window, samples, facts, about)
     lengths = lengths_of(rows, about.template_tokens if about is not None else None)
-    evidence = Evidence(level, rows, inside, window, tuple(samples), slo, table.first_error)
+    evidence = LevelEvidence(level, rows, inside, window, tuple(samples), slo, table.first_error)
     cautions = (
         *cautions_of(evidence),
         *_of_level(not_as_planned(lengths), level),
@@ -108,7 +108,7 @@ def _growth(level: Level, rows: Rows, samples: Sequence[Sample], until_s: float)
         return None
     full_at_s = level.started_at_s or level.began_at_s
     whole = Window(full_at_s, until_s, 0.0)
-    seen = Evidence(level, rows, rows, whole, tuple(samples), (), None)
+    seen = LevelEvidence(level, rows, rows, whole, tuple(samples), (), None)
     found = growth_of(level, rows, seen.total("client_in_flight_requests"), until_s)
     if level.ended != "decided" or (found is not None and found.decision == "grows"):
         return found

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import msgspec
 
 from headcount.analysis.accounts import in_accounts
+from headcount.analysis.after_search import BURST, SOAK, burst_sentence, without_checks
 from headcount.analysis.cause import find_cause, held_back
 from headcount.analysis.comfort import felt, streaming_advice
 from headcount.analysis.conclusions import Caution, LevelSummary, Limits, Verdict
@@ -16,7 +17,6 @@ from headcount.analysis.limit import LimitFit, believable, fit_limit
 from headcount.analysis.machine_cautions import metrics_not_visible
 from headcount.analysis.rate_verdict import judge_rates
 from headcount.analysis.rates import searches_rates
-from headcount.analysis.rehearsal import BURST, SOAK, burst_sentence, without_checks
 from headcount.analysis.search import next_level, spent_s, standings
 from headcount.analysis.soak import soak_changes, soak_sentence, soak_steps, soaked_users
 from headcount.records import EngineFacts

@@ -15,7 +15,7 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from headcount.cli import checking, experimenting, growing, measuring, mocking, planning, predicting, reading, watching
+from headcount.cli import checking, experimenting, measuring, mocking, planning, predicting, reading, sizing, watching
 from headcount.cli.arguments import say
 from headcount.errors import HeadcountError
 
@@ -87,7 +87,7 @@ def _parser() -> argparse.ArgumentParser:
     verbs = parser.add_subparsers(metavar="VERB", required=True)
     common = argparse.ArgumentParser(add_help=False)
     common.add_argument("--debug", action="store_true", help="show the traceback of an error")
-    for group in (measuring, experimenting, reading, watching, checking, mocking, planning, predicting, growing):
+    for group in (measuring, experimenting, reading, watching, checking, mocking, planning, predicting, sizing):
         group.add(verbs, common)
     return parser
 

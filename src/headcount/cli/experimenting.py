@@ -81,7 +81,7 @@ def _experiment(options: argparse.Namespace) -> int:
 def _aimed(table: dict[str, Any], options: argparse.Namespace) -> dict[str, Any]:
     """The experiment at the server, or the two, that are named."""
     from headcount.cli.measuring import look_around
-    from headcount.experiments.fitting import between_models
+    from headcount.experiments.tailoring import between_models
 
     targets: list[str] = list(options.target)
     engine = {"kind": options.engine, "model": options.model, "ca_file": options.ca_file}
@@ -107,7 +107,7 @@ def _aimed(table: dict[str, Any], options: argparse.Namespace) -> dict[str, Any]
 
 def _flagged(table: dict[str, Any], options: argparse.Namespace) -> dict[str, Any]:
     """The experiment with what flags say of people and time."""
-    from headcount.experiments.fitting import after_each, of_people
+    from headcount.experiments.tailoring import after_each, of_people
 
     if options.users:
         table = of_people(table, options.users)
@@ -134,7 +134,7 @@ def _flagged(table: dict[str, Any], options: argparse.Namespace) -> dict[str, An
 
 def _limited(table: dict[str, Any], options: argparse.Namespace) -> dict[str, Any]:
     """The experiment with power limits as its conditions."""
-    from headcount.experiments.fitting import under_power_limits
+    from headcount.experiments.tailoring import under_power_limits
 
     given = {
         "--limits": options.limits,
@@ -151,10 +151,10 @@ def _limited(table: dict[str, Any], options: argparse.Namespace) -> dict[str, An
 
 def _fitted(table: dict[str, Any], options: argparse.Namespace) -> dict[str, Any]:
     """The experiment fitted to what the server tells."""
-    from headcount.experiments.fitting import fitted
+    from headcount.experiments.tailoring import tailored
 
     adapters = [name.strip() for name in options.adapters.split(",")] if options.adapters else []
-    return fitted(options.name, table, _facts(table, options), adapters)
+    return tailored(options.name, table, _facts(table, options), adapters)
 
 
 def _facts(table: dict[str, Any], options: argparse.Namespace) -> EngineFacts:

@@ -86,9 +86,9 @@ def _plan(options: argparse.Namespace) -> int:
     from headcount.deployment.files import plan_files, write_files
     from headcount.deployment.places import places_of
     from headcount.deployment.rehearsal import rehearse
+    from headcount.deployment.showing import PLANS, Told, write_plan
     from headcount.deployment.sources import measured_models, starts_of
     from headcount.deployment.statements import statements
-    from headcount.deployment.telling import PLANS, Told, write_plan
     from headcount.report.words import language_of
 
     if options.format not in PLANS:
@@ -140,7 +140,7 @@ def _verify(
 ) -> int:
     """Prove the plan on what is there; shows the findings."""
     from headcount.deployment.proof import prove
-    from headcount.deployment.telling import write_proof
+    from headcount.deployment.showing import write_proof
     from headcount.report.plan import plan_text
     from headcount.report.progress import Progress
 

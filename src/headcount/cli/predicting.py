@@ -25,7 +25,6 @@ __all__ = ["add"]
 NOT_TRUSTED = 5
 BELOW_REQUIRED = 1
 INTERRUPTED = 130
-CALIBRATION_FILE = "calibration.toml"
 
 
 def add(verbs: Verbs, common: argparse.ArgumentParser) -> None:
@@ -197,7 +196,7 @@ def _simulated(scenario: Scenario, options: argparse.Namespace) -> Scenario:
 
 
 def _calibrate(options: argparse.Namespace) -> int:
-    from headcount.prediction.calibration import write_calibration
+    from headcount.prediction.calibration import CALIBRATION_FILE, write_calibration
     from headcount.prediction.fitted import check_trust
     from headcount.prediction.showing import calibration_text, known_format
 
@@ -290,7 +289,7 @@ def _said(options: argparse.Namespace) -> dict[str, str]:
 
 def _start(options: argparse.Namespace) -> tuple[Start, str]:
     """Where to start, and what it is called."""
-    from headcount.prediction import beginning
+    from headcount.prediction import start_at
 
     workload: dict[str, Any] | None = {"kind": options.workload} if options.workload else None
     slo = None if not options.slo else options.slo[0] if len(options.slo) == 1 else tuple(options.slo)
@@ -301,7 +300,7 @@ def _start(options: argparse.Namespace) -> tuple[Start, str]:
         if not options.measured_model:
             raise ScenarioError("--measured-gpu is given without its model", "give --measured-model as well")
         told = Told(gpu=options.measured_gpu, gpus=options.measured_gpus, model=options.measured_model)
-    return beginning.start_at(options.start, told=told, workload=workload, slo=slo)
+    return start_at(options.start, told=told, workload=workload, slo=slo)
 
 
 def _checked(start: Start, case: Case) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from headcount.deployment.capacity import Measured
-from headcount.deployment.fitted import start_of_figures
+from headcount.deployment.from_figures import start_of_figures
 from headcount.engine.simulation import profile_for, read_options, server_of
 from headcount.errors import NotTrustedError, ScenarioError
 from headcount.prediction import Served, Start, start_of_calibration

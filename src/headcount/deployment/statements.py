@@ -14,7 +14,7 @@ from headcount.analysis.comfort import writing_speed
 from headcount.analysis.conclusions import LevelSummary
 from headcount.deployment.advice import Advice, Part
 from headcount.deployment.capacity import Measured, figure, latency_figure
-from headcount.deployment.power import power_advice
+from headcount.deployment.power_advice import power_advice
 from headcount.deployment.rehearsal import Option, Rehearsal, Rehearsed
 
 __all__ = ["Statement", "statements"]

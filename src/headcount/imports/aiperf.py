@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 
 from headcount.analysis.conclusions import LevelSummary, Quantiles
-from headcount.analysis.figures import figures_of
+from headcount.analysis.imported import figures_of
 from headcount.imports import Held, peak_in_flight
 from headcount.records import Request
 from headcount.stats.proportion import smallest_telling_n

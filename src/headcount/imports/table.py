@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from headcount.analysis.conclusions import Quantiles
-from headcount.analysis.figures import figures_of
+from headcount.analysis.imported import figures_of
 from headcount.imports import Held
 from headcount.stats.proportion import smallest_telling_n
 

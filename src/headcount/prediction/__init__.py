@@ -6,7 +6,13 @@ tell what it does under a ``Change``. Everything from here is simulated and says
 
 from headcount.prediction.figures import Figures
 from headcount.prediction.served import Change, Hardware, Served, Start
-from headcount.prediction.start import hardware_from, start_of_calibration, start_of_file, start_of_hardware
+from headcount.prediction.start import (
+    hardware_from,
+    start_at,
+    start_of_calibration,
+    start_of_file,
+    start_of_hardware,
+)
 from headcount.prediction.whatif import Estimate, LimitPrediction, Prediction, limit_of, predict
 
 __all__ = [
@@ -21,6 +27,7 @@ __all__ = [
     "hardware_from",
     "limit_of",
     "predict",
+    "start_at",
     "start_of_calibration",
     "start_of_file",
     "start_of_hardware",

@@ -23,10 +23,20 @@ from headcount.simulator.cost import Cost
 from headcount.simulator.fitting import DecodeSeen, PrefillSeen
 from headcount.simulator.policy import Policy
 
-__all__ = ["CALIBRATION_VERSION", "Calibration", "Check", "Told", "read_calibration", "write_calibration"]
+__all__ = [
+    "CALIBRATION_FILE",
+    "CALIBRATION_VERSION",
+    "Calibration",
+    "Check",
+    "Told",
+    "read_calibration",
+    "write_calibration",
+]
 
 _UNCHECKED_DOUBT = 0.05
 """Where no level was left to check."""
+CALIBRATION_FILE = "calibration.toml"
+"""Its usual name, in a run folder too."""
 CALIBRATION_VERSION = 1
 """Of the file; raised when a reader of the old one would misread the new one."""
 

@@ -6,16 +6,21 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from headcount.errors import ScenarioError
-from headcount.prediction.calibration import Calibration, read_calibration
+import msgspec
+
+from headcount.errors import NotTrustedError, RunError, ScenarioError
+from headcount.prediction.calibration import CALIBRATION_FILE, Calibration, Told, read_calibration
+from headcount.prediction.fitted import check_trust
+from headcount.prediction.from_run import calibrate_run, told_of
 from headcount.prediction.served import Hardware, Served, Start, draws_of, fitting_pool
 from headcount.simulator.catalogue import find_gpu, find_model, find_quantization, known_model
 from headcount.simulator.hardware import Model, Quantization
 from headcount.simulator.policy import POLICIES, Policy
 from headcount.simulator.profiles import USUAL_SLOTS
 from headcount.slo import parse_slo
+from headcount.store import open_run
 
-__all__ = ["hardware_from", "model_of", "start_of_calibration", "start_of_file", "start_of_hardware"]
+__all__ = ["hardware_from", "model_of", "start_at", "start_of_calibration", "start_of_file", "start_of_hardware"]
 
 
 def model_of(
@@ -106,3 +111,29 @@ def start_of_calibration(
         measured=calibration.measured if same_people else (),
         limit_users=calibration.limit_users if same_people and slo is None else None,
     )
+
+
+def start_at(
+    path: Path,
+    *,
+    told: Told | None = None,
+    workload: Mapping[str, object] | None = None,
+    slo: str | tuple[str, ...] | None = None,
+) -> tuple[Start, str]:
+    """The start that a calibration file gives, a run folder that has one, or a run folder that is calibrated now; and
+    what it is called. ``told`` is what it runs on, where that is not known from it.
+
+    Raises ``RunError`` when there is nothing to start from, ``NotTrustedError`` when it must not be believed.
+    """
+    if path.is_dir() and not (path / CALIBRATION_FILE).is_file():
+        run = open_run(path)
+        calibration = calibrate_run(run, told or told_of(run.facts))
+    elif not path.exists():
+        raise RunError(f"{path} is not there", "give a run folder, or the file that headcount calibrate wrote")
+    else:
+        calibration = read_calibration(path / CALIBRATION_FILE if path.is_dir() else path)
+    if refused := check_trust(calibration):
+        raise NotTrustedError(refused, "calibrate the server itself: headcount calibrate http://HOST:PORT")
+    if told is not None:
+        calibration = msgspec.structs.replace(calibration, told=told)
+    return start_of_calibration(calibration, workload=workload, slo=slo), calibration.source

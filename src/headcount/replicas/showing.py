@@ -7,8 +7,8 @@ from typing import Any
 import msgspec
 from rich.cells import cell_len
 
-from headcount.growth.size import FleetSize, Plan
 from headcount.prediction.served import Start
+from headcount.replicas.size import FleetSize, Plan
 from headcount.report.as_json import indented
 from headcount.report.format import UNKNOWN, clean, number, seconds
 from headcount.report.words import Words, words

@@ -11,11 +11,11 @@ from msgspec.structs import replace as with_fields
 
 from headcount.cli import main
 from headcount.errors import ScenarioError
-from headcount.growth import FleetSize, fleet_size
-from headcount.growth.level import ReplicaPool, steady
-from headcount.growth.showing import fleet_text
 from headcount.prediction import Start, hardware_from, start_of_hardware
 from headcount.prediction.crowd import Crowd
+from headcount.replicas import FleetSize, fleet_size
+from headcount.replicas.level import ReplicaPool, steady
+from headcount.replicas.showing import fleet_text
 from headcount.report.words import LANGUAGES
 
 FLAGS = ["fleet-size", "--gpu", "RTX 4090", "--model", "Qwen3-8B-AWQ", "--workload", "short"]

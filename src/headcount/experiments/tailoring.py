@@ -12,7 +12,7 @@ from typing import Any
 from headcount.errors import ScenarioError
 from headcount.records import EngineFacts
 
-__all__ = ["after_each", "between_models", "fitted", "mixed_adapters", "of_people", "under_power_limits"]
+__all__ = ["after_each", "between_models", "mixed_adapters", "of_people", "tailored", "under_power_limits"]
 
 MOST_CONDITIONS = 7
 """Of the experiment with adapters: with more of them some numbers are left out."""
@@ -21,7 +21,7 @@ ROOM_TOKENS = 1200
 LEAST_DOCUMENT_TOKENS = 300
 
 
-def fitted(name: str, table: dict[str, Any], facts: EngineFacts, adapters: Sequence[str] = ()) -> dict[str, Any]:
+def tailored(name: str, table: dict[str, Any], facts: EngineFacts, adapters: Sequence[str] = ()) -> dict[str, Any]:
     """The table of experiment ``name`` as it can be held on a server; ``adapters`` in place of all that it has.
 
     ``ScenarioError`` when the server has not what it takes.

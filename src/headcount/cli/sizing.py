@@ -50,8 +50,8 @@ def add(verbs: Verbs, common: argparse.ArgumentParser) -> None:
 
 
 def _fleet_size(options: argparse.Namespace) -> int:
-    from headcount.growth import fleet_size
-    from headcount.growth.showing import fleet_text
+    from headcount.replicas import fleet_size
+    from headcount.replicas.showing import fleet_text
     from headcount.report.words import language_of
 
     start, source = _start(options)
@@ -72,7 +72,7 @@ def _fleet_size(options: argparse.Namespace) -> int:
 
 def _start(options: argparse.Namespace) -> tuple[Start, str]:
     """Where to start, and what it is called."""
-    from headcount.prediction import beginning, hardware_from, start_of_hardware
+    from headcount.prediction import hardware_from, start_at, start_of_hardware
 
     workload, slo = _people(options)
     if options.start is not None:
@@ -80,7 +80,7 @@ def _start(options: argparse.Namespace) -> tuple[Start, str]:
             raise ScenarioError(
                 f"{options.start} and hardware are both given", "keep one of them; see also headcount whatif"
             )
-        return beginning.start_at(options.start, workload=workload, slo=slo)
+        return start_at(options.start, workload=workload, slo=slo)
     if options.gpu is None:
         raise ScenarioError("no GPU is named", "give --gpu H100 and --model Qwen3-8B, or a calibration")
     hardware = hardware_from(options.gpu, options.model, options.gpus, _config(options), options.quantization)

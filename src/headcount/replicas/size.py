@@ -12,10 +12,10 @@ from math import ceil
 import msgspec
 
 from headcount.errors import ScenarioError
-from headcount.growth.level import ReplicaPool, minute_after_failure, steady
 from headcount.prediction.crowd import Crowd
 from headcount.prediction.figures import Figures
 from headcount.prediction.served import Served, Start
+from headcount.replicas.level import ReplicaPool, minute_after_failure, steady
 from headcount.simulator.companion import Means, predict
 from headcount.simulator.cost import Cost
 from headcount.simulator.routing import ROUTINGS

@@ -12,10 +12,10 @@ from headcount.analysis.table import Floats, Rows
 from headcount.records import Level, Sample
 from headcount.slo import Clause
 
-__all__ = ["Evidence"]
+__all__ = ["LevelEvidence"]
 
 
-class Evidence(msgspec.Struct, frozen=True):
+class LevelEvidence(msgspec.Struct, frozen=True):
     """One level: its requests, its samples, what was promised."""
 
     level: Level

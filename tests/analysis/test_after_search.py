@@ -7,8 +7,8 @@ from typing import Any
 import msgspec
 import pytest
 
+from headcount.analysis.after_search import burst_of, burst_sentence, next_check, without_checks
 from headcount.analysis.conclusions import Burst, Caution, LevelSummary, Limits, Soak
-from headcount.analysis.rehearsal import burst_of, burst_sentence, next_check, without_checks
 from headcount.analysis.soak import soak_sentence, soak_steps, soaked_users
 from headcount.analysis.table import RequestTable
 from headcount.analysis.verdict import judge
