@@ -9,6 +9,7 @@ import msgspec
 from headcount.analysis.conclusions import ConditionResult, GpuFigures, LevelSummary
 from headcount.analysis.findings import find
 from headcount.analysis.findings.evidence import Evidence
+from headcount.analysis.paired import Question, Said
 from headcount.records import EngineFacts
 from tests.report.invented import level
 
@@ -80,6 +81,18 @@ def test_the_first_visit_is_dropped() -> None:
 
     assert warm.sentence == cold.sentence
     assert warm.lines == cold.lines
+
+
+def test_answers_of_visits_that_are_dropped_make_no_pairs() -> None:
+    """Answers to the same questions were given in every visit; those of the first one are left out with it."""
+    one = evidence(PLANTED)
+    spoken: dict[str, dict[Question, Said]] = {name: {} for name in WATTS}
+    for held in one.levels:
+        for turn in range(30):
+            question = (f"visit {held.index // 6}, {held.users}", "", 0, 0, turn)
+            spoken[held.condition][question] = Said(held.index, (5.0, 0.1, 0.02))
+
+    assert find("power", msgspec.structs.replace(one, spoken=spoken)) == find("power", one)
 
 
 def test_each_limit_tells_what_was_seen_with_few_and_with_many() -> None:

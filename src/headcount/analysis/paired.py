@@ -66,10 +66,13 @@ def with_pairs(
     second: Mapping[Question, Said],
     summaries: Mapping[int, LevelSummary],
 ) -> Comparison:
-    """The comparison with the ratios of typical answers taken from pairs, wherever there are enough of them."""
+    """The comparison with the ratios of typical answers taken from pairs, wherever there are enough of them. Answers of
+    levels that are not among ``summaries`` were left out on purpose, and make no pair."""
     pairs: dict[int, list[tuple[Said, Said]]] = defaultdict(list)
     for question in first.keys() & second.keys():
         before, after = first[question], second[question]
+        if before.level not in summaries or after.level not in summaries:
+            continue
         pairs[summaries[before.level].users].append((before, after))
     levels, overall = list(comparison.levels), list(comparison.overall)
     for measure in COMPARED:
