@@ -35,14 +35,15 @@ def find(evidence: Evidence) -> Finding:
     """The short askers alone first, with those who paste second."""
     alone, beside = evidence.names
     comparison = _short_ones(evidence, alone, beside)
-    pauses, first_tokens = pooled(comparison, LONGEST_PAUSE.name), pooled(comparison, "ttft_p95_s")
+    pauses, slowest = pooled(comparison, LONGEST_PAUSE.name), pooled(comparison, "ttft_p95_s")
+    typical = pooled(comparison, "ttft_p50_s")
     lines = [said(ratio, alone, beside) for ratio in comparison.overall]
     lines += _pause_lines(evidence, alone, beside)
-    stalls, waits = clearly_more(pauses, 2), clearly_more(first_tokens, 2)
+    disturbed = _disturbed(pauses, slowest, typical)
     advice: tuple[str, ...] = ()
-    if stalls or waits:
+    if disturbed:
         advice = (ADVICE.get(evidence.engine.engine, "let long prompts be read in pieces (chunked prefill)"),)
-    return Finding(_sentence(pauses, first_tokens, stalls=stalls, waits=waits), tuple(lines), advice)
+    return Finding(disturbed or _undisturbed(pauses, slowest), tuple(lines), advice)
 
 
 def _short_ones(evidence: Evidence, alone: str, beside: str) -> Comparison:
@@ -66,18 +67,30 @@ def _pause_lines(evidence: Evidence, alone: str, beside: str) -> list[str]:
     return lines
 
 
-def _sentence(pauses: Ratio | None, first_tokens: Ratio | None, *, stalls: bool, waits: bool) -> str:
-    if stalls and pauses is not None:
+def _disturbed(pauses: Ratio | None, slowest: Ratio | None, typical: Ratio | None) -> str:
+    """The worst of what is clear: stalls within answers, then the slowest first tokens, then the typical ones, of which
+    fewer answers tell; empty when nothing is."""
+    if pauses is not None and clearly_more(pauses, 3):
         return (
             f"Pasted documents make short answers stall: the longest pauses take {times(pauses)} times as long as "
             f"without them (95 % {range_of(pauses)})."
         )
-    if waits and first_tokens is not None:
+    if slowest is not None and clearly_more(slowest, 3):
         return (
-            f"Pasted documents make short questions wait: the slowest first tokens take {times(first_tokens)} times as "
-            f"long as without them (95 % {range_of(first_tokens)})."
+            f"Pasted documents make short questions wait: the slowest first tokens take {times(slowest)} times as "
+            f"long as without them (95 % {range_of(slowest)})."
         )
-    known = [one for one in (pauses, first_tokens) if one is not None]
+    if typical is not None and clearly_more(typical, 3):
+        return (
+            f"Pasted documents make short questions wait: first tokens take {times(typical)} times as long as without "
+            f"them (95 % {range_of(typical)})."
+        )
+    return ""
+
+
+def _undisturbed(pauses: Ratio | None, slowest: Ratio | None) -> str:
+    """What can be said where nothing is clear."""
+    known = [one for one in (pauses, slowest) if one is not None]
     if not known:
         return "Too few short answers were measured to see what pasted documents do to them."
     if all(map(little, known)):
