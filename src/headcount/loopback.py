@@ -17,7 +17,7 @@ from typing import Any, cast
 import httptools
 import msgspec
 
-from headcount.virtual import clock
+from headcount.virtual import clock, run_in_real_time
 
 __all__ = ["FIRST_TOKEN_S", "TOKEN_S", "main"]
 
@@ -169,12 +169,7 @@ def main() -> None:
     from headcount.load.descriptors import raise_descriptor_limit
 
     raise_descriptor_limit()
-    try:
-        import uvloop
-    except ImportError:  # no uvloop on Windows
-        asyncio.run(_serve())
-    else:
-        uvloop.run(_serve())
+    run_in_real_time(_serve())
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
-__all__ = ["VirtualLoop", "clock", "run"]
+__all__ = ["VirtualLoop", "clock", "run", "run_in_real_time"]
 
 T = TypeVar("T")
 
@@ -62,3 +62,12 @@ def run(main: Coroutine[Any, Any, T]) -> T:
     """Run ``main`` to its end on a fresh virtual loop."""
     with asyncio.Runner(loop_factory=VirtualLoop) as runner:
         return runner.run(main)
+
+
+def run_in_real_time(main: Coroutine[Any, Any, T]) -> T:
+    """Run ``main`` to its end on the fastest loop there is: uvloop, or asyncio's on Windows, which has none."""
+    try:
+        import uvloop
+    except ImportError:
+        return asyncio.run(main)
+    return uvloop.run(main)

@@ -18,6 +18,7 @@ from headcount.load.crew import Crew
 from headcount.load.descriptors import raise_descriptor_limit
 from headcount.load.orders import EVENT, REQUEST, SAMPLES, Event, Order, Setup
 from headcount.records import Sample
+from headcount.virtual import run_in_real_time
 
 __all__ = ["main"]
 
@@ -96,12 +97,7 @@ def _ask_for_priority() -> None:
 def main() -> None:
     """Serve one session until its orders end."""
     _ask_for_priority()
-    try:
-        import uvloop
-    except ImportError:  # no uvloop on Windows
-        asyncio.run(_serve())
-    else:
-        uvloop.run(_serve())
+    run_in_real_time(_serve())
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ import signal
 from collections.abc import Callable
 
 from headcount.mock.server import MockServer
+from headcount.virtual import run_in_real_time
 
 __all__ = ["run"]
 
@@ -24,9 +25,4 @@ def run(server: MockServer, for_s: float | None, listening: Callable[[], None]) 
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(ended.wait(), for_s)
 
-    try:
-        import uvloop
-    except ImportError:  # Windows
-        asyncio.run(main())
-    else:
-        uvloop.run(main())
+    run_in_real_time(main())

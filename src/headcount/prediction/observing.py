@@ -32,6 +32,29 @@ class _Event(NamedTuple):
     request: Request
 
 
+class _Underway:
+    """Who waits for a first token and who is being written to, event by event."""
+
+    def __init__(self) -> None:
+        self.waiting = 0
+        self._writing: dict[int, Request] = {}
+
+    @property
+    def writing(self) -> list[Request]:
+        return list(self._writing.values())
+
+    def take(self, event: _Event) -> None:
+        if event.kind == "sent":
+            self.waiting += 1
+        elif event.kind == "first":
+            self.waiting -= 1
+            self._writing[id(event.request)] = event.request
+        elif event.kind == "last":
+            self._writing.pop(id(event.request), None)
+        else:
+            self.waiting -= 1
+
+
 def observations(levels: Iterable[Sequence[Request]]) -> tuple[list[PrefillSeen], list[DecodeSeen]]:
     """Medians by kind: as many sequences at once, about as much context. Requests of one level are those that may have
     run at the same time."""
@@ -76,47 +99,32 @@ def _prefills(requests: Sequence[Request]) -> list[PrefillSeen]:
     seen = []
     events = _events(requests)
     at_s = [event.at_s for event in events]
-    writing: dict[int, Request] = {}
-    waiting = 0
+    underway = _Underway()
     for index, event in enumerate(events):
+        underway.take(event)
         if event.kind == "sent":
-            waiting += 1
             first_s = event.request.chunk_at_s[0] if event.request.chunk_at_s else None
             computed = _computed_tokens(event.request)
-            undisturbed = first_s is not None and bisect_left(at_s, first_s) == index + 1
-            if waiting == 1 and undisturbed and computed and event.request.error is None and first_s is not None:
-                contexts = [_context(other, event.at_s) for other in writing.values()]
+            if first_s is None or not computed or event.request.error is not None:
+                continue
+            if underway.waiting == 1 and bisect_left(at_s, first_s) == index + 1:
+                contexts = [_context(other, event.at_s) for other in underway.writing]
                 mean = sum(contexts) / len(contexts) if contexts else 0.0
                 cached = event.request.cached_tokens or 0
                 seen.append(PrefillSeen(computed, first_s - event.at_s, len(contexts), mean, cached))
-        elif event.kind == "first":
-            waiting -= 1
-            writing[id(event.request)] = event.request
-        elif event.kind == "last":
-            writing.pop(id(event.request), None)
-        else:
-            waiting -= 1
     return seen
 
 
 def _decodes(requests: Sequence[Request]) -> list[DecodeSeen]:
     """Stretches between two events in which some wrote and nobody waited."""
     seen = []
-    writing: dict[int, Request] = {}
-    waiting, began_s = 0, 0.0
+    underway, began_s = _Underway(), 0.0
     for event in _events(requests):
-        if writing and not waiting and (found := _stretch(list(writing.values()), began_s, event.at_s)) is not None:
+        writing = underway.writing
+        if writing and not underway.waiting and (found := _stretch(writing, began_s, event.at_s)) is not None:
             seen.append(found)
         began_s = event.at_s
-        if event.kind == "sent":
-            waiting += 1
-        elif event.kind == "first":
-            waiting -= 1
-            writing[id(event.request)] = event.request
-        elif event.kind == "last":
-            writing.pop(id(event.request), None)
-        else:
-            waiting -= 1
+        underway.take(event)
     return seen
 
 
