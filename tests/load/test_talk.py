@@ -51,6 +51,7 @@ def test_a_failed_turn_ends_the_conversation_after_a_pause() -> None:
     assert [(r.conversation, r.turn) for r in requests] == [(0, 1), (1, 1), (2, 1), (3, 1)]
     assert [r.scheduled_at_s for r in requests] == pytest.approx([1, 2, 3, 4])
     assert {r.error for r in requests} == {"http_503"}
+    assert {r.think_s for r in requests} == {1.0}, "by Little's law nobody is missing"
     assert {len(r.error_text or "") for r in requests} == {300}
 
 

@@ -71,7 +71,7 @@ class Talker:
             messages.append({"role": "user", "content": turn.text})
             await self._get_ready(question, at_s if press is None else press(at_s))
             reply, at_s = await self._ask(question, messages)
-            if reply.error is not None and not question.given_up:
+            if question.failed:
                 if reply.error == "context_overflow":
                     self._learn_context(last, turn)
                 return at_s
@@ -113,8 +113,7 @@ class Talker:
                     at_s = await self._pass(stage, question, at_s)
         finally:
             self._emit(question.record(self._level, self._origin_s))
-        failed = reply.error is not None and not question.given_up
-        return reply, at_s + max(question.think_s, PAUSE_AFTER_ERROR_S if failed else 0.0)
+        return reply, at_s + question.think_s
 
     async def _wait_for(self, prompt: Prompt, question: _Question) -> None:
         """The answer in full, or what there is of it when the level ends or the person gives up on it."""
@@ -206,11 +205,18 @@ class _Question:
         self.reply = Reply()
 
     @property
+    def failed(self) -> bool:
+        """Whether the answer failed: neither the person's patience nor the level ended it."""
+        return self.reply.error not in (None, "cut") and not self.given_up
+
+    @property
     def think_s(self) -> float:
-        """The pause after the answer: reading takes as long as the answer is."""
-        if not self.turn.reading_s_per_token:
-            return self.turn.think_s
-        return self.turn.think_s + self.turn.reading_s_per_token * (_tokens(self.reply)[0] or 0)
+        """The pause after the answer: reading takes as long as the answer is, and nobody asks again at once after a
+        failure."""
+        think_s = self.turn.think_s
+        if self.turn.reading_s_per_token:
+            think_s += self.turn.reading_s_per_token * (_tokens(self.reply)[0] or 0)
+        return max(think_s, PAUSE_AFTER_ERROR_S) if self.failed else think_s
 
     @property
     def planned_tokens(self) -> int | None:
