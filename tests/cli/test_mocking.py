@@ -69,6 +69,8 @@ def test_it_ends_when_it_is_told_to(how: signal.Signals) -> None:
         (("nonsense",), "NAME=VALUE"),
         (("--gpu", "H100"), "needs a model"),
         (("--gpu", "RTX 3060", "--model", "Qwen3-32B"), "does not fit"),
+        (("--gpus", "2"), "--gpus is given without a GPU"),
+        (("--adapters", "99999999999"), "too many"),
         (("--speed", "0"), "speed must be"),
         (("--host", "nowhere.invalid"), "cannot listen on nowhere.invalid"),
         (("--unix", "/nowhere/socket"), "cannot listen on /nowhere/socket"),
@@ -80,6 +82,14 @@ def test_what_cannot_work_is_one_sentence(
     """Exit 2, and the option at fault."""
     assert main(["mock", "--for", "1s", *arguments]) == 2
     assert words in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("port", ["x", "", "65536", "-1"])
+def test_a_port_that_is_none_is_refused(port: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """With what it must be."""
+    with pytest.raises(SystemExit, match="2"):
+        main(["mock", f"--port={port}"])
+    assert "argument --port: must be " in capsys.readouterr().err
 
 
 def test_a_port_in_use_is_named(capsys: pytest.CaptureFixture[str]) -> None:

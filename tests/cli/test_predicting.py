@@ -117,6 +117,7 @@ def test_how_uncertain_the_constants_are_is_in_the_interval(tmp_path: Path, caps
         (["chat", "--gpu", "RTX 4090", "--config", "none.json"], "none.json cannot be read", "config.json"),
         (["chat", "--gpu", "RTX 4090", "--model", "Qwen3-8B", "--quantization", "q9"], "'q9' is not", "q8_0"),
         (["chat", "--gpu", "RTX 4090", "--calibration", "x.toml"], "are both given", "keep one"),
+        (["chat", "--gpus", "2", "--calibration", "x.toml"], "--gpus are both given", "keep one"),
     ],
 )
 def test_what_people_get_wrong_in_simulate(
@@ -181,6 +182,11 @@ def test_what_was_measured_stands_beside(run: Path, capsys: pytest.CaptureFixtur
         (["whatif", "nothing"], 4, "nothing is not there"),
         (["whatif", "{run}", "--gpus", "2"], 2, "nobody told what was measured"),
         (["whatif", "{run}", "--gpus", "two"], 2, "gpus must be a whole number"),
+        (["whatif", "{run}", "--gpus", "²"], 2, "gpus must be a whole number"),
+        (["whatif", "{run}", "--gpus", "9" * 5000], 2, "gpus must be a whole number"),
+        (["whatif", "{run}", "--users", "999999999"], 2, "users must be at most 16384"),
+        (["whatif", "{run}", "--measured-model", "Qwen3-8B"], 2, "measured on is not named"),
+        (["calibrate", "{run}", "--quantization", "awq"], 2, "--quantization is given without a GPU"),
         (["whatif", "{run}", "--share", "30%"], 2, "no"),
         (["whatif", "{run}", "--case", "speed=2"], 2, "'speed' cannot be changed"),
         (["whatif", "{run}", "--context", "9999999"], 2, "context=9999999: a context of 9999999 tokens does not fit"),

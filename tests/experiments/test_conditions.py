@@ -242,7 +242,15 @@ def test_an_experiment_can_be_shown_and_run_as_a_scenario(tmp_path: Path, capsys
         (["models", "http://127.0.0.1:1", "Qwen3"], "an address and a model"),
         (["streaming", "http://127.0.0.1:1", "http://127.0.0.1:2"], "takes one address, not 2"),
         (["interference", "http://127.0.0.1:1", "--users", "4"], "the numbers of people of interference are its own"),
-        (["burst", "--engine", "simulated", "--before", "true"], "--before and --idle are for cold-start"),
+        (["burst", "--engine", "simulated", "--before", "true"], "--before is for cold-start"),
+        (["burst", "--engine", "simulated", "--adapters", "a"], "--adapters is for adapters, not burst"),
+        (["burst", "http://127.0.0.1:1", "--url", "http://x"], "--url is for models, not burst"),
+        (["burst", "--engine", "simulated", "--loss", "0"], "--loss is for power, not burst"),
+        (["adapters", "--engine", "simulated", "--adapters", " ,"], "names none"),
+        (
+            ["power", "--engine", "simulated", "--limits", "2,1", "--power-by-hand", "--power-command", "true"],
+            "--power-command and --power-by-hand are both given",
+        ),
         (["adapters", "--engine", "simulated"], "this server has no LoRA adapters"),
     ],
 )

@@ -125,6 +125,7 @@ def test_the_verb(capsys: pytest.CaptureFixture[str]) -> None:
         (["--people", "10", "--gpu", "H100", "--model", "Qwen3-8B", "--engine", "vlm"], "vlm"),
         (["--people", "10", "no-such-run"], "is not there"),
         (["--people", "10", "some-run", "--gpu", "H100"], "both given"),
+        (["--people", "10", "some-run", "--context", "4096"], "some-run and --context are both given"),
         (["--people", "10", "--gpu", "H100", "--model", "Qwen3-8B", "--workload", "document"], "do not fit"),
     ],
 )

@@ -36,7 +36,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except HeadcountError as error:
         if options.debug:
             raise
-        say(f"error: {_printable(error.message)}")
+        say(f"error: {error.message}")
         if error.hint:
             say(f"\nhint: {error.hint}")
         return error.exit_code
@@ -70,11 +70,6 @@ def _open_standard_streams() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
-
-
-def _printable(text: str) -> str:
-    """Without what a server may have put in to move a cursor or colour a terminal; line breaks stay."""
-    return "".join(c if c == "\n" or c.isprintable() else " " for c in text)
 
 
 def _parser() -> argparse.ArgumentParser:

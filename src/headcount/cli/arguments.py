@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import TypeAlias
 
@@ -19,11 +20,13 @@ __all__ = [
     "amount",
     "api_key",
     "ask",
+    "at_most",
     "can_answer",
     "duration",
     "fraction",
     "fraction_or_none",
     "positive",
+    "printable",
     "say",
     "whole",
 ]
@@ -36,7 +39,12 @@ LANGUAGES = ("en", "ko")
 
 def say(text: str) -> None:
     """Talk to the person; data goes to stdout."""
-    print(text, file=sys.stderr)
+    print(printable(text), file=sys.stderr)
+
+
+def printable(text: str) -> str:
+    """Without what a name or a server may have put in to move a cursor or colour a terminal; line breaks stay."""
+    return "".join(c if c == "\n" or c.isprintable() else " " for c in text)
 
 
 def can_answer() -> bool:
@@ -76,6 +84,18 @@ def positive(text: str) -> int:
     if value < 1:
         raise argparse.ArgumentTypeError(f"must be at least 1, not {value}")
     return value
+
+
+def at_most(most: int, least: int = 1) -> Callable[[str], int]:
+    """A whole number from ``least`` to ``most``."""
+
+    def bounded(text: str) -> int:
+        value = whole(text)
+        if not least <= value <= most:
+            raise argparse.ArgumentTypeError(f"must be {least} to {most}, not {value}")
+        return value
+
+    return bounded
 
 
 def fraction(text: str) -> float:

@@ -16,6 +16,14 @@ __all__ = ["add"]
 
 ASKING = ("adapters", "context", "interference")
 """Experiments that are fitted to what the server tells of itself."""
+OWN_FLAGS = {
+    "adapters": ("adapters",),
+    "models": ("url",),
+    "cold-start": ("before", "idle"),
+    "power": ("limits", "loss", "power_command", "power_by_hand"),
+    "soak": ("soak",),
+}
+"""Flags that only one experiment has."""
 
 
 def add(verbs: Verbs, common: argparse.ArgumentParser) -> None:
@@ -32,16 +40,22 @@ def add(verbs: Verbs, common: argparse.ArgumentParser) -> None:
     parser.add_argument("--url", help="for models: the one server that has both")
     parser.add_argument("--adapters", metavar="A,B", help="for adapters: which (default: all that the server has)")
     parser.add_argument("--before", metavar="COMMAND", help="for cold-start: a command that starts the server anew")
-    parser.add_argument("--idle", metavar="TIME", type=duration, help="for cold-start: how long to leave it alone")
+    parser.add_argument(
+        "--idle", metavar="TIME", type=duration, help="for cold-start: how long to leave it alone (default 330s)"
+    )
     parser.add_argument("--limits", metavar="W,W", type=_numbers, help="for power: the power limits, in watts")
-    parser.add_argument("--loss", type=fraction_or_none, help="for power: the loss of tokens/s allowed (default 5%%)")
+    parser.add_argument(
+        "--loss", metavar="SHARE", type=fraction_or_none, help="for power: the loss of tokens/s allowed (default 5%%)"
+    )
     parser.add_argument("--power-command", metavar="COMMAND", help="for power: sets a limit, with {gpu} and {watts}")
     parser.add_argument("--power-by-hand", action="store_true", help="for power: ask me to set each limit")
-    parser.add_argument("--users", metavar="N,N", type=_numbers, help="other numbers of people")
+    parser.add_argument("--users", metavar="N,N", type=_numbers, help="other numbers of people, e.g. 4,16")
     parser.add_argument("--visits", metavar="N", type=positive, help="how often each is held (default 2)")
     parser.add_argument("--slo", action="append", help='a preset or "ttft_p95<=2s", where conditions have none')
-    parser.add_argument("--level-time", metavar="TIME", type=duration, help="how long at each number of people")
-    parser.add_argument("--max-time", metavar="TIME", type=duration, help="never longer than this in all")
+    parser.add_argument(
+        "--level-time", metavar="TIME", type=duration, help="how long at each number of people, e.g. 2m"
+    )
+    parser.add_argument("--max-time", metavar="TIME", type=duration, help="never longer than this in all, e.g. 30m")
     parser.add_argument("--soak", metavar="TIME", type=duration, help="for soak: how long to hold (default 1h)")
     parser.add_argument("--seed", type=whole, metavar="N", help="of everything random (default 1)")
     parser.add_argument("--insecure", action="store_true", help="accept any TLS certificate")
@@ -68,7 +82,9 @@ def _experiment(options: argparse.Namespace) -> int:
     from headcount.cli.measuring import measured
     from headcount.scenario import encode_scenario, make_scenario
 
-    table = _flagged(_aimed(ready_table(options.name), options), options)
+    table = ready_table(options.name)
+    _check_flags(options)
+    table = _flagged(_aimed(table, options), options)
     if options.name in ASKING:
         table = _fitted(table, options)
     scenario = make_scenario(table)
@@ -76,6 +92,24 @@ def _experiment(options: argparse.Namespace) -> int:
         print(encode_scenario(scenario), end="")
         return 0
     return measured(scenario, options, "experiment")
+
+
+def _check_flags(options: argparse.Namespace) -> None:
+    """A flag of another experiment is not silently ignored."""
+    for name, flags in OWN_FLAGS.items():
+        values = {f"--{flag.replace('_', '-')}": getattr(options, flag) for flag in flags}
+        given = [flag for flag, value in values.items() if value is not None and value is not False]  # 0 is given
+        if given and name != options.name:
+            raise ScenarioError(f"{given[0]} is for {name}, not {options.name}", "leave it out")
+    if options.power_command and options.power_by_hand:
+        raise ScenarioError("--power-command and --power-by-hand are both given", "keep one of them")
+    if options.adapters is not None and not _names(options.adapters):
+        raise ScenarioError(f"--adapters {options.adapters!r} names none", "name some, e.g. --adapters sql,law")
+
+
+def _names(text: str) -> list[str]:
+    """``sql,law``, each once."""
+    return list(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
 
 
 def _aimed(table: dict[str, Any], options: argparse.Namespace) -> dict[str, Any]:
@@ -99,7 +133,7 @@ def _aimed(table: dict[str, Any], options: argparse.Namespace) -> dict[str, Any]
         if targets and targets[0]:
             raise ScenarioError("the simulated engine has no address", f"leave out {targets[0]}")
         if options.name == "adapters" and options.adapters:
-            engine["options"] = {"adapters": options.adapters.split(",")}
+            engine["options"] = {"adapters": _names(options.adapters)}
     elif targets or options.name != "models":
         engine["url"] = (targets[0] if targets else "") or look_around()
     return {**table, "engine": {**table.get("engine", {}), **engine}}
@@ -112,8 +146,6 @@ def _flagged(table: dict[str, Any], options: argparse.Namespace) -> dict[str, An
     if options.users:
         table = of_people(table, options.users)
     if options.before or options.idle is not None:
-        if options.name != "cold-start":
-            raise ScenarioError(f"--before and --idle are for cold-start, not {options.name}", "leave them out")
         table = after_each(table, options.before or "", options.idle)
     search = {
         "visits": options.visits,
@@ -122,8 +154,6 @@ def _flagged(table: dict[str, Any], options: argparse.Namespace) -> dict[str, An
         "soak_s": options.soak,
     }
     table = _limited(table, options)
-    if options.soak is not None and options.name != "soak":
-        raise ScenarioError(f"--soak is for soak, not {options.name}", "leave it out")
     table = {**table, "search": table.get("search", {}) | {k: v for k, v in search.items() if v is not None}}
     if options.slo:
         table["slo"] = options.slo[0] if len(options.slo) == 1 else options.slo
@@ -136,15 +166,7 @@ def _limited(table: dict[str, Any], options: argparse.Namespace) -> dict[str, An
     """The experiment with power limits as its conditions."""
     from headcount.experiments.tailoring import under_power_limits
 
-    given = {
-        "--limits": options.limits,
-        "--loss": options.loss,
-        "--power-command": options.power_command,
-        "--power-by-hand": options.power_by_hand,
-    }
     if options.name != "power":
-        if flags := [flag for flag, value in given.items() if value]:
-            raise ScenarioError(f"{flags[0]} is for power, not {options.name}", "leave it out")
         return table
     return under_power_limits(table, options.limits or (), options.power_command, options.power_by_hand, options.loss)
 
@@ -153,7 +175,7 @@ def _fitted(table: dict[str, Any], options: argparse.Namespace) -> dict[str, Any
     """The experiment fitted to what the server tells."""
     from headcount.experiments.tailoring import tailored
 
-    adapters = [name.strip() for name in options.adapters.split(",")] if options.adapters else []
+    adapters = _names(options.adapters or "")
     return tailored(options.name, table, _facts(table, options), adapters)
 
 

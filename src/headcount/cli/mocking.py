@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from headcount.cli.arguments import Verbs, add_key, api_key, duration, positive, say
+from headcount.cli.arguments import Verbs, add_key, api_key, at_most, duration, positive, say
 from headcount.errors import ScenarioError
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def add(verbs: Verbs, common: argparse.ArgumentParser) -> None:
     mock.add_argument("--adapters", help="LoRA adapters by name, or how many: law,tax or 5")
     mock.add_argument("--speed", type=float, help="of the whole server; 2 is twice as fast")
     mock.add_argument("--host", default="127.0.0.1", help="where to listen (default 127.0.0.1: this machine only)")
-    mock.add_argument("--port", type=_port, default=8000, help="0: any that is free (default 8000)")
+    mock.add_argument("--port", type=at_most(65535, least=0), default=8000, help="0: any that is free (default 8000)")
     mock.add_argument("--unix", metavar="PATH", help="listen on a Unix socket instead")
     mock.add_argument("--for", dest="for_s", type=duration, metavar="TIME", help="end by itself after e.g. 90s or 10m")
     add_key(mock)
@@ -64,6 +64,8 @@ def _server(options: argparse.Namespace) -> MockServer:
     given = dict(_pair(text) for text in options.option)
     flags = {name: getattr(options, name) for name in ("gpu", "gpus", "slots", "speed")}
     given |= {name: value for name, value in flags.items() if value is not None}
+    if options.gpus and "gpu" not in given:
+        raise ScenarioError("--gpus is given without a GPU", 'give --gpu "RTX 4090" and --model Qwen3-8B-AWQ as well')
     adapters = options.adapters or given.get("adapters")
     if isinstance(adapters, str):
         given["adapters"] = _adapters(adapters)
@@ -102,12 +104,7 @@ def _pair(text: str) -> tuple[str, Any]:
 
 def _adapters(text: str) -> tuple[str, ...]:
     if text.isdecimal():
+        if len(text) > 4:
+            raise ScenarioError(f"--adapters {text} are too many", "at most 9999, e.g. --adapters 5")
         return tuple(f"adapter-{number}" for number in range(1, int(text) + 1))
     return tuple(name.strip() for name in text.split(",") if name.strip())
-
-
-def _port(text: str) -> int:
-    value = int(text)
-    if not 0 <= value < 65536:
-        raise argparse.ArgumentTypeError("must be 0 to 65535")
-    return value

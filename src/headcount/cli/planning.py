@@ -35,7 +35,9 @@ def add(verbs: Verbs, common: argparse.ArgumentParser) -> None:
     expected = plan.add_mutually_exclusive_group()
     expected.add_argument("--people", type=positive, metavar="N", help="people at once (default: as many as fit)")
     expected.add_argument("--accounts", type=positive, metavar="N", help="registered accounts; needs --active-share")
-    plan.add_argument("--active-share", type=fraction, help="share of accounts active in the busy hour, e.g. 0.1")
+    plan.add_argument(
+        "--active-share", metavar="SHARE", type=fraction, help="of accounts active in the busy hour, e.g. 10%%"
+    )
     plan.add_argument(
         "--complex-share", type=fraction, default=0.2, help="share of people with complex questions (default 0.2)"
     )
@@ -46,7 +48,9 @@ def add(verbs: Verbs, common: argparse.ArgumentParser) -> None:
         default="slightly slow",
         help="the worst that it may feel (default: slightly slow)",
     )
-    plan.add_argument("--growth", type=_times, default=1.0, help="how many times the people are to come, e.g. 2x")
+    plan.add_argument(
+        "--growth", metavar="TIMES", type=_times, default=1.0, help="how many times the people are to come, e.g. 2x"
+    )
     plan.add_argument("--gpu", help="the card it runs on, where a run does not tell: for what two of them would carry")
     plan.add_argument(
         "--server", action="append", type=_server, default=[], metavar="MODEL=URL", help="where a model answers"
@@ -68,9 +72,12 @@ def _add_proof(plan: argparse.ArgumentParser) -> None:
 
 def _times(text: str) -> float:
     """``2x`` or ``2``."""
-    value = float(text.removesuffix("x"))
+    try:
+        value = float(text.removesuffix("x"))
+    except ValueError:
+        value = 0.0
     if not 0 < value < math.inf:
-        raise argparse.ArgumentTypeError("must be a number above 0, such as 2x")
+        raise argparse.ArgumentTypeError(f"must be a number above 0, such as 2x, not {text!r}")
     return value
 
 

@@ -57,7 +57,7 @@ def add(verbs: Verbs, common: argparse.ArgumentParser) -> None:
     whatif = verbs.add_parser(
         "whatif", parents=[common], help="predict other people, hardware or settings from a run or a calibration"
     )
-    whatif.add_argument("start", type=Path, help="a run folder or a calibration file")
+    whatif.add_argument("start", type=Path, metavar="RUN|CALIBRATION", help="a run folder or a calibration file")
     _add_case(whatif)
     whatif.add_argument(
         "--case", action="append", default=[], metavar="CASE", help='one more row, e.g. "gpus=2,context=16384"'
@@ -167,7 +167,8 @@ def _simulated(scenario: Scenario, options: argparse.Namespace) -> Scenario:
         workload = {**settle(workload), "adapters": "all"}
     scenario = msgspec.structs.replace(scenario, workload=workload)
     if options.calibration is not None:
-        beside = next((name for name in ("gpu", "model", "config", "engine") if getattr(options, name)), None)
+        hardware = ("gpu", "model", "config", "engine", "quantization")
+        beside = next((name for name in hardware if getattr(options, name)), "gpus" if options.gpus != 1 else None)
         if beside:
             raise ScenarioError(
                 f"--calibration and --{beside} are both given",
@@ -249,6 +250,9 @@ def _told(options: argparse.Namespace) -> Told | None:
     if options.gpu is None:
         if options.model or options.config:
             raise ScenarioError("the model is named and the GPU is not", 'give --gpu "RTX 4090" as well')
+        if options.quantization or options.gpus != 1:
+            flag = "--quantization" if options.quantization else "--gpus"
+            raise ScenarioError(f"{flag} is given without a GPU", 'give --gpu "RTX 4090" and --model as well')
         return None
     config = read_config(options.config) if options.config else {}
     model = options.model or str(config.get("model_type", ""))
@@ -294,6 +298,8 @@ def _start(options: argparse.Namespace) -> tuple[Start, str]:
     workload: dict[str, Any] | None = {"kind": options.workload} if options.workload else None
     slo = None if not options.slo else options.slo[0] if len(options.slo) == 1 else tuple(options.slo)
     told = None
+    if not options.measured_gpu and (options.measured_model or options.measured_gpus != 1):
+        raise ScenarioError("what was measured on is not named", 'give --measured-gpu "RTX 4090" as well')
     if options.measured_gpu:
         from headcount.prediction.calibration import Told
 

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from headcount.cli.arguments import LANGUAGES, Verbs, amount, fraction, positive, say, whole
+from headcount.cli.arguments import LANGUAGES, Verbs, amount, at_most, fraction, positive, say, whole
 from headcount.errors import ScenarioError
 
 if TYPE_CHECKING:
@@ -16,11 +16,16 @@ if TYPE_CHECKING:
 
 __all__ = ["add"]
 
+_OF_HARDWARE = ("gpu", "gpus", "model", "config", "quantization", "engine", "context", "max_num_seqs", "seed")
+"""What a calibration or a run says already."""
+
 
 def add(verbs: Verbs, common: argparse.ArgumentParser) -> None:
     """The verb and its flags."""
     fleet = verbs.add_parser("fleet-size", parents=[common], help="how many replicas some number of people needs")
-    fleet.add_argument("start", nargs="?", type=Path, help="a calibration or a run, instead of --gpu and --model")
+    fleet.add_argument(
+        "start", nargs="?", type=Path, metavar="RUN|CALIBRATION", help="measured, instead of --gpu and --model"
+    )
     fleet.add_argument("--people", type=positive, required=True, metavar="N", help="who may use it at all")
     fleet.add_argument(
         "--active-share", type=_share, default=0.05, metavar="SHARE", help="of them at the busiest time (default 5%%)"
@@ -31,7 +36,9 @@ def add(verbs: Verbs, common: argparse.ArgumentParser) -> None:
     fleet.add_argument("--config", metavar="FILE", help="the model's config.json, where it is not in the catalogue")
     fleet.add_argument("--quantization", metavar="KIND", help="fp16, fp8, awq, gptq, q4_k_m … (default: the model's)")
     fleet.add_argument("--engine", default="vllm", help="schedule as vllm (default), sglang, llamacpp or ollama does")
-    fleet.add_argument("--context", type=positive, default=8192, metavar="TOKENS", help="the longest (default 8192)")
+    fleet.add_argument(
+        "--context", type=positive, default=8192, metavar="TOKENS", help="the longest context (default 8192)"
+    )
     fleet.add_argument("--max-num-seqs", type=positive, metavar="N", help="sequences at once (default the engine's)")
     fleet.add_argument("--workload", help="what people do: chat, chat-slow, rag … (default chat)")
     fleet.add_argument("--scenario", type=Path, metavar="FILE", help="the people and service level of a scenario file")
@@ -40,13 +47,17 @@ def add(verbs: Verbs, common: argparse.ArgumentParser) -> None:
         "--routing", default="least-loaded", choices=("least-loaded", "sticky"), help="which the answer counts with"
     )
     fleet.add_argument(
-        "--redundancy", type=_none_or_more, default=1, metavar="K", help="replicas that may fail at once (default 1)"
+        "--redundancy",
+        type=at_most(1000, least=0),
+        default=1,
+        metavar="K",
+        help="replicas that may fail at once (default 1)",
     )
-    fleet.add_argument("--cost-per-hour", type=amount, metavar="MONEY", help="of one GPU")
-    fleet.add_argument("--seed", type=whole, default=1, help="of everything random (default 1)")
+    fleet.add_argument("--cost-per-hour", type=amount, metavar="MONEY", help="of one GPU, in any currency")
+    fleet.add_argument("--seed", type=whole, default=1, metavar="N", help="of everything random (default 1)")
     fleet.add_argument("--format", choices=("terminal", "json"), default="terminal", help="terminal (default) or json")
     fleet.add_argument("--lang", choices=LANGUAGES, help="language of the answer (default: the locale's)")
-    fleet.set_defaults(verb=_fleet_size)
+    fleet.set_defaults(verb=_fleet_size, usual=fleet.get_default)
 
 
 def _fleet_size(options: argparse.Namespace) -> int:
@@ -76,9 +87,10 @@ def _start(options: argparse.Namespace) -> tuple[Start, str]:
 
     workload, slo = _people(options)
     if options.start is not None:
-        if options.gpu or options.model or options.config:
+        if beside := [name for name in _OF_HARDWARE if getattr(options, name) != options.usual(name)]:
             raise ScenarioError(
-                f"{options.start} and hardware are both given", "keep one of them; see also headcount whatif"
+                f"{options.start} and --{beside[0].replace('_', '-')} are both given",
+                "keep one of them; see also headcount whatif",
             )
         return start_at(options.start, workload=workload, slo=slo)
     if options.gpu is None:
@@ -120,10 +132,3 @@ def _config(options: argparse.Namespace) -> dict[str, Any] | None:
 def _share(text: str) -> float:
     """A share up to the whole."""
     return 1.0 if text in ("1", "1.0", "100%") else fraction(text)
-
-
-def _none_or_more(text: str) -> int:
-    value = whole(text)
-    if value < 0:
-        raise argparse.ArgumentTypeError("must be 0 or more")
-    return value

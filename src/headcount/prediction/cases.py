@@ -23,6 +23,8 @@ CASE_KEYS = (
 """What a case may change; the flags of ``headcount whatif`` are called the same."""
 
 _WHOLE = {"gpus", "context", "prompt-tokens", "max-num-seqs"}
+_MOST_USERS = 16_384
+"""As far as a limit is looked for."""
 
 
 class Case(msgspec.Struct, frozen=True):
@@ -72,12 +74,16 @@ def case_of(said: Mapping[str, str]) -> Case:
         beside_gpu=find_gpu(said["with-gpu"]) if "with-gpu" in said else None,
     )
     users = tuple(_whole("users", one) for one in said.get("users", "").replace("/", ",").split(",") if one)
+    if users and max(users) > _MOST_USERS:
+        raise ScenarioError(
+            f"users must be at most {_MOST_USERS}, not {max(users)}", "more people: headcount fleet-size"
+        )
     name = ", ".join(f"{key}={value}" for key, value in said.items() if key != "users")
     return Case(name, change, users)
 
 
 def _whole(key: str, text: str) -> int:
-    if not text.strip().isdigit() or int(text) < 1:
+    if not text.strip().isdecimal() or len(text) > 12 or int(text) < 1:
         raise ScenarioError(f"{key} must be a whole number from 1 on, not {text!r}", f"e.g. {key}=2")
     return int(text)
 
