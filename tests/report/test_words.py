@@ -30,9 +30,9 @@ def texts_of_reports() -> Iterator[str]:
     """Everything given to ``_`` in the report's modules and templates, and by the verbs that talk themselves."""
     for path in (
         *(SOURCE / "report").rglob("*.py"),
-        SOURCE / "growth" / "showing.py",
+        SOURCE / "replicas" / "showing.py",
         SOURCE / "prediction" / "showing.py",
-        SOURCE / "deployment" / "telling.py",
+        SOURCE / "deployment" / "showing.py",
         SOURCE / "check.py",
         SOURCE / "preview.py",
     ):
@@ -52,7 +52,7 @@ def texts_of_reports() -> Iterator[str]:
 
 def texts_of_analysis() -> Iterator[str]:
     """Every sentence of the judging half and of plans: all their strings of several words that are no docstrings."""
-    plans = [SOURCE / "deployment" / f"{name}.py" for name in ("capacity", "power", "proof", "statements")]
+    plans = [SOURCE / "deployment" / f"{name}.py" for name in ("capacity", "power_advice", "proof", "statements")]
     for path in (*(SOURCE / "analysis").rglob("*.py"), *plans):
         tree = ast.parse(path.read_text())
         silent = {id(part) for node in ast.walk(tree) for part in unspoken(node)}
