@@ -55,7 +55,7 @@ def test_a_server_nobody_has(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     scenario.write_text(SHORT)
     shown = out_of(
         capsys, "simulate", str(scenario), "--gpu", "RTX PRO 6000", "--model", "Qwen3-8B-AWQ", "--engine", "sglang",
-        "--context", "4096", "--adapters", "5", "--out", str(tmp_path / "runs"), "--lang", "en",
+        "--context", "4096", "--adapters", "5", "--yes", "--out", str(tmp_path / "runs"), "--lang", "en",
     )  # fmt: skip
 
     assert shown.splitlines()[0].startswith("simulated · ")

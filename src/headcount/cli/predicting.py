@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from headcount.cli.arguments import LANGUAGES, Verbs, add_answer, add_key, api_key, positive, say
+from headcount.cli.arguments import LANGUAGES, Verbs, add_key, add_output, api_key, positive, say
 from headcount.cli.measuring import look_around
 from headcount.errors import HeadcountError, NotTrustedError, ScenarioError
 
@@ -38,8 +38,7 @@ def add(verbs: Verbs, common: argparse.ArgumentParser) -> None:
     simulate.add_argument("--adapters", type=positive, metavar="N", help="people use N LoRA adapters")
     simulate.add_argument("--calibration", type=Path, metavar="FILE", help="a calibrated server instead of a datasheet")
     simulate.add_argument("--require-users", type=positive, metavar="N", help="exit 1 when the limit is below N")
-    simulate.add_argument("--out", type=Path, default=Path("runs"), help="where run folders go (default ./runs)")
-    add_answer(simulate)
+    add_output(simulate)
     simulate.set_defaults(verb=_simulate)
     calibrate = verbs.add_parser(
         "calibrate", parents=[common], help="learn a server's constants in a minute, or from a stored run"
