@@ -135,6 +135,28 @@ def test_the_knee_and_a_throughput_that_falls() -> None:
     assert "throughput-falls" in [caution.code for caution in verdict.cautions]
 
 
+@pytest.mark.parametrize(
+    ("users", "n_requests", "told"),
+    [
+        ((20, 40, 80), 200, True),
+        ((20, 40, 80), 8, False),  # a short visit's rate is none
+        ((5, 10, 20), 200, False),  # within the limit nothing falls past it
+    ],
+)
+def test_throughput_falls_only_past_the_limit_and_only_where_it_was_measured(
+    users: tuple[int, ...], n_requests: int, told: bool
+) -> None:
+    """8 answers a second at the first number, 4 at the last."""
+    shares = (0.0, 0.5, 0.9) if users[-1] > 20 else (0.0, 0.0, 0.0)
+    rows = [
+        summary(u, share, index=i, requests_per_s=rate, n_requests=n_requests)
+        for i, (u, share, rate) in enumerate(zip(users, shares, (8.0, 7.5, 4.0), strict=True))
+    ]
+    verdict = judge(rows, Limits(levels=users), SLO)
+
+    assert ("throughput-falls" in [caution.code for caution in verdict.cautions]) is told
+
+
 @pytest.mark.parametrize(("users", "share"), [(30, 0.1), (5, 0.3), (200, 0.05), (0, 0.1)])
 def test_accounts_are_the_binomial_bound(users: int, share: float) -> None:
     """The largest number of which more than ``users`` are active at most once in a hundred busy hours."""

@@ -15,7 +15,7 @@ from headcount.analysis.conclusions import ClauseResult, LevelSummary
 from headcount.stats.crossing import Crossing, Floats, crossing
 from headcount.stats.special import beta_cdf
 
-__all__ = ["LimitFit", "believable", "doubt", "fit_limit"]
+__all__ = ["LimitFit", "believable", "doubt", "fit_limit", "saw_a_cycle"]
 
 NEAR = 0.35
 """Levels within this distance of the boundary, in the logarithm of users, count in full; so does the nearest of each
@@ -65,6 +65,12 @@ def believable(summaries: Iterable[LevelSummary]) -> list[LevelSummary]:
         for s in summaries
         if s.decision != "void" and s.purpose not in _SIDE_PURPOSES and any(c.n > 0 for c in s.clauses)
     ]
+
+
+def saw_a_cycle(level: LevelSummary) -> bool:
+    """Whether its window is at least a turn cycle long; a shorter one sees the quick answers end, and few of the slow
+    ones, so that its waits are not to be held against those of others."""
+    return level.n_requests > 0 and level.window_s >= (level.turn_cycle_s or math.inf)
 
 
 def doubt(summaries: Iterable[LevelSummary]) -> float:

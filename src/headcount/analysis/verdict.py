@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from statistics import fmean
 
 import msgspec
 
@@ -13,15 +14,16 @@ from headcount.analysis.cause import find_cause, held_back
 from headcount.analysis.comfort import felt, streaming_advice
 from headcount.analysis.conclusions import Caution, LevelSummary, Limits, Verdict
 from headcount.analysis.formula import estimate_sentence, first_estimate
-from headcount.analysis.limit import LimitFit, believable, fit_limit
+from headcount.analysis.limit import LimitFit, believable, fit_limit, saw_a_cycle
 from headcount.analysis.machine_cautions import metrics_not_visible
 from headcount.analysis.rate_verdict import judge_rates
 from headcount.analysis.rates import searches_rates
-from headcount.analysis.search import next_level, spent_s, standings
+from headcount.analysis.search import Standing, next_level, spent_s, standings
 from headcount.analysis.soak import soak_changes, soak_sentence, soak_steps, soaked_users
 from headcount.records import EngineFacts
 from headcount.slo import Clause, Comfort
 from headcount.stats.knee import measured_knee
+from headcount.stats.proportion import smallest_telling_n
 
 __all__ = ["judge"]
 
@@ -30,6 +32,9 @@ LEAST_LEFT_S = 30.0
 """With less time than this left a search is out of time: no level near the limit fits in."""
 LIKELY = 0.5
 """Belief with which a level that was not confirmed is taken for within the limit."""
+
+FALLEN, CLEARLY = 0.15, 3.0
+"""Throughput that fell by more than this share, and by more than so many standard errors, fell."""
 
 
 def judge(
@@ -138,9 +143,16 @@ def _limit(levels: Sequence[LevelSummary], fit: LimitFit | None, confirmations: 
 
 def _knee(levels: Sequence[LevelSummary]) -> float | None:
     """Past which throughput gained less than 5 % for more than 20 % more latency; explains, decides nothing."""
-    by_users = {s.users: s for s in levels if s.requests_per_s and s.e2e_s.p50}
-    points = [(float(u), s.requests_per_s or 0.0, s.e2e_s.p50 or 0.0) for u, s in sorted(by_users.items())]
+    measured = [s for s in levels if s.requests_per_s and s.e2e_s.p50 and saw_a_cycle(s)]
+    points = []
+    for users in sorted({s.users for s in measured}):
+        visits = [s for s in measured if s.users == users]
+        points.append((float(users), fmean(s.requests_per_s or 0.0 for s in visits), _wait_s(visits)))
     return measured_knee(points)
+
+
+def _wait_s(visits: Sequence[LevelSummary]) -> float:
+    return fmean(s.e2e_s.p50 or 0.0 for s in visits)
 
 
 def _recommended(limit: int | None, interval: tuple[float, float] | None, headroom: float) -> int | None:
@@ -196,19 +208,42 @@ def _surprises(levels: Sequence[LevelSummary], limit: int | None) -> list[Cautio
                 "repeat it: a server near its limit swings, or something else used it meanwhile",
             )
         )
-    rates = {u: max(v.requests_per_s or 0.0 for v in s.visits) for u, s in known.items()}
-    best = max(rates, key=lambda users: rates[users], default=None)
-    fallen = [u for u, rate in rates.items() if best is not None and u > best and 0.0 < rate < 0.85 * rates[best]]
-    if fallen and best is not None:
+    fallen = _fallen(known, limit)
+    if fallen is not None:
+        (users, rate), (best, best_rate) = fallen
         found.append(
             Caution(
                 "throughput-falls",
-                f"{rates[min(fallen)]:.2g} answers a second at {min(fallen)} people, {rates[best]:.2g} at {best}: "
+                f"{rate:.2g} answers a second at {users} people, {best_rate:.2g} at {best}: "
                 "past its limit the server gets slower, not just busier",
                 "refuse or queue people before the server (a limit on requests) instead of letting all in",
             )
         )
     return found
+
+
+def _fallen(known: dict[int, Standing], limit: int | None) -> tuple[tuple[int, float], tuple[int, float]] | None:
+    """The fewest people beyond the limit that clearly got fewer answers a second than some number below them, and that
+    number, each with its rate; None when there is none.
+
+    Only what was held for a turn cycle and enough answers counts: a rate of a few answers is no rate.
+    """
+    rates: dict[int, tuple[float, float]] = {}
+    for users, standing in known.items():
+        visits = [v for v in standing.visits if saw_a_cycle(v) and v.n_requests >= smallest_telling_n(0.05)]
+        if visits:
+            n = sum(v.n_requests for v in visits)
+            rates[users] = sum((v.requests_per_s or 0.0) * v.n_requests for v in visits) / n, 1.0 / n
+    for users, (rate, variance) in rates.items():
+        below = {u: known_rate for u, known_rate in rates.items() if u < users}
+        beyond = users > limit if limit is not None else known[users].over
+        if not below or not beyond or rate <= 0.0:
+            continue
+        best = max(below, key=lambda u: below[u])
+        clear = max(-math.log(1.0 - FALLEN), CLEARLY * math.sqrt(variance + below[best][1]))
+        if math.log(below[best][0] / rate) > clear:
+            return (users, rate), (best, below[best][0])
+    return None
 
 
 def _sentence(
