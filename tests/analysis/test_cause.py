@@ -9,7 +9,7 @@ import pytest
 
 from headcount.analysis.accounts import accounts, in_accounts
 from headcount.analysis.cause import find_cause
-from headcount.analysis.conclusions import AdapterFigures, LevelSummary, Limits
+from headcount.analysis.conclusions import AdapterFigures, ClauseResult, LevelSummary, Limits
 from headcount.analysis.flags import FLAGS, GENERAL, advice
 from headcount.analysis.formula import estimate_sentence, first_estimate
 from headcount.analysis.verdict import judge
@@ -119,3 +119,28 @@ def test_the_answer_is_told_in_accounts() -> None:
     assert judge(levels, limits, SLO).accounts is None
     unknown = msgspec.structs.replace(verdict, recommended_users=None)
     assert in_accounts(unknown, 0.1).accounts is None
+
+
+@pytest.mark.parametrize(
+    ("kinds", "late_share", "cause", "said"),
+    [
+        ({"http_503": 488, "server_error": 7}, 0.85, "slots", "The server refuses people at 24: 85% of requests"),
+        ({"server_error": 495}, 0.85, "not-seen", "Requests fail at 24 people: 85% of them, the first with: busy."),
+        ({"http_503": 10}, 0.85, "prefill-compute", ""),
+    ],
+    ids=["a full queue", "errors", "late above all"],
+)
+def test_failures_give_out_where_they_are_most_of_what_missed(
+    kinds: dict[str, int], late_share: float, cause: str, said: str
+) -> None:
+    """A server with a bounded queue refuses long before anybody waits."""
+    failed = sum(kinds.values())
+    level = summary(24, late_share, value=3.0, error_kinds=kinds, n_errors=failed, first_error="busy")
+    level = msgspec.structs.replace(level, server_running_max=4.0, server_waiting_mean=2.0)
+    error = ClauseResult("errors <= 1 %", 584, failed, 0.01, failed / 584, 0.0, 1.0, "fails")
+    level = msgspec.structs.replace(level, clauses=(*level.clauses, error))
+
+    found = find_cause([summary(1, 0.0), level], 4, VLLM)
+
+    assert found.name == cause
+    assert said in found.sentence

@@ -32,6 +32,9 @@ _COOLER = "better cooling or a higher power limit would raise the limit"
 _FULL_KV_FRACTION = 0.95
 _ONE_AT_A_TIME = ("llamacpp", "ollama")
 """Servers that never put requests of different adapters into one batch."""
+_REFUSALS = ("http_503", "http_429")
+_MOSTLY = 0.5
+"""Of all misses are failures, or of all failures are refusals: that is what gave out."""
 _LATER = 2.0
 """Requests of adapters begin late when they wait so many times as long as those without."""
 _SLOWER = 1.3
@@ -50,7 +53,7 @@ def find_cause(summaries: Sequence[LevelSummary], limit_users: int | None, engin
     for judge in (_client, _proxy, _heat):
         if (found := judge(near)) is not None:
             return found
-    for judge_level in (_memory, _adapters, _slots, _speed, _first_token):
+    for judge_level in (_failures, _memory, _adapters, _slots, _speed, _first_token):
         for each in sorted(near, key=lambda s: s.users):
             if (cause := judge_level(each, alone, engine)) is not None:
                 return cause
@@ -122,6 +125,22 @@ def _heat(levels: Sequence[LevelSummary]) -> Cause | None:
         f"The GPU could not keep its speed: {_ended(told)}",
         (_COOLER,),
     )
+
+
+def _failures(level: LevelSummary, _alone: LevelSummary | None, engine: EngineFacts | None) -> Cause | None:
+    """Most of what missed the service level failed: refused for want of room in the queue, or for whatever reason."""
+    clause = next((c for c in level.clauses if c.clause.startswith("errors")), None)
+    if clause is None or clause.miss_fraction is None or clause.miss_fraction <= clause.allowed_fraction:
+        return None
+    if clause.miss_fraction < _MOSTLY * max(c.miss_fraction or 0.0 for c in level.clauses):
+        return None
+    refused = sum(level.error_kinds.get(kind, 0) for kind in _REFUSALS)
+    share, first = f"{clause.miss_fraction:.0%}", _ended(level.first_error or "no reason given")
+    if refused >= _MOSTLY * level.n_errors:
+        said = f"The server refuses people at {level.users}: {share} of requests, the first with: {first}"
+        return Cause("slots", said, advice("slots", engine))
+    said = f"Requests fail at {level.users} people: {share} of them, the first with: {first}"
+    return Cause("not-seen", said, ("look into the server's log at the time of the run",))
 
 
 def _memory(level: LevelSummary, _alone: LevelSummary | None, engine: EngineFacts | None) -> Cause | None:
