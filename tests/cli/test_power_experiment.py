@@ -108,3 +108,18 @@ def test_its_flags_are_its_own(capsys: pytest.CaptureFixture[str]) -> None:
     """Another experiment does not silently ignore them."""
     assert main(["experiment", "streaming", "--engine", "simulated", "--limits", "600,350"]) == 2
     assert "--limits is for power" in capsys.readouterr().err
+
+
+def test_without_numbers_of_people_the_limit_is_searched_under_each(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The simulated engine has no power limit: no difference is found, and each has its own number of people."""
+    flags = ("--engine", "simulated", "--limits", "600,350", "--max-time", "10m", "--out", str(tmp_path))
+    assert main(["experiment", "power", *flags, "--lang", "en"]) == 0
+
+    shown = capsys.readouterr().out
+    assert "No difference seen down to 350 W" in " ".join(shown.split())
+    assert "too close to rank" in shown
+    run = open_run(next(tmp_path.iterdir()))
+    assert {level.purpose for level in run.levels()} >= {"bracket", "confirm"}
+    assert {level.condition for level in run.levels()} == {"600 W", "350 W"}
