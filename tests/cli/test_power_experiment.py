@@ -58,7 +58,7 @@ def driver(boards: Say, nvml_library: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 def experiment(url: str, out: Path, *more: str) -> int:
     """The verb, as short as it can be."""
-    flags = ("--users", "1", "--visits", "1", "--level-time", "2s", "--yes", "--out", str(out))
+    flags = ("--users", "1", "--visits", "1", "--level-time", "3s", "--yes", "--out", str(out))
     return main(["experiment", "power", url, *flags, *more])
 
 
@@ -69,7 +69,8 @@ def test_each_limit_is_set_held_and_put_back(driver: Say, tmp_path: Path, capsys
         experiment(url, tmp_path, "--limits", "600,350")
 
     run = open_run(next(tmp_path.iterdir()))
-    assert [level.condition for level in run.levels()] == ["600 W", "350 W"]
+    conditions = [level.condition for level in run.levels()]  # a level this machine was too busy for is held again
+    assert list(dict.fromkeys(conditions)) == ["600 W", "350 W"]
     assert {one.value for one in run.samples() if one.name == "gpu_power_limit_w"} == {600.0, 350.0}
     assert "600 W" in capsys.readouterr().out
     assert driver_boards()[0].limit_w == 600.0
