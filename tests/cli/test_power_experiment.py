@@ -66,9 +66,9 @@ def test_each_limit_is_set_held_and_put_back(driver: Say, tmp_path: Path, capsys
     """The levels carry their condition, the samples the limit that was set; afterwards all is as before."""
     driver(ONE)
     with mock_server() as url:
-        experiment(url, tmp_path, "--limits", "600,350")
+        experiment(url, tmp_path / "runs", "--limits", "600,350")
 
-    run = open_run(next(tmp_path.iterdir()))
+    run = open_run(next((tmp_path / "runs").iterdir()))
     conditions = [level.condition for level in run.levels()]  # a level this machine was too busy for is held again
     assert list(dict.fromkeys(conditions)) == ["600 W", "350 W"]
     assert {one.value for one in run.samples() if one.name == "gpu_power_limit_w"} == {600.0, 350.0}
