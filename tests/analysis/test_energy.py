@@ -68,3 +68,10 @@ def test_what_was_not_seen_is_not_guessed() -> None:
     assert found.token_energy_j is None
     assert found.million_tokens_price is None
     assert found.user_month_price is not None
+
+
+def test_a_level_left_before_a_turn_was_over_tells_no_energy() -> None:
+    """It counts what was begun before it, so that its tokens seem cheap."""
+    short = msgspec.structs.replace(held(128, 300.0, tokens_per_s=5417.0, window_s=4.0), turn_cycle_s=12.0)
+
+    assert [one.users for one in energy_by_users([held(64, 300.0), short])] == [64]

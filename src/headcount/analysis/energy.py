@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from headcount.analysis.conclusions import LevelSummary
+from headcount.analysis.limit import saw_a_cycle
 from headcount.prices import MONTH_S, Prices
 
 __all__ = ["Energy", "energy_by_users"]
@@ -35,10 +36,11 @@ class Energy(msgspec.Struct, frozen=True):
 
 
 def energy_by_users(levels: Iterable[LevelSummary], prices: Prices | None = None) -> tuple[Energy, ...]:
-    """For each number of people whose levels saw the power of every GPU, ascending; void levels left out."""
+    """For each number of people whose levels saw the power of every GPU, ascending; void levels, and those shorter
+    than a turn, left out."""
     seen: dict[int, list[LevelSummary]] = defaultdict(list)
     for level in levels:
-        if level.decision != "void" and _power_w(level) is not None:
+        if level.decision != "void" and saw_a_cycle(level) and _power_w(level) is not None:
             seen[level.users].append(level)
     return tuple(_energy(users, visits, prices) for users, visits in sorted(seen.items()))
 

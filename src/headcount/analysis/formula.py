@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from headcount.analysis.conclusions import LevelSummary
+from headcount.analysis.limit import saw_a_cycle
 
 __all__ = ["estimate_sentence", "first_estimate"]
 
@@ -32,7 +33,7 @@ def first_estimate(levels: Sequence[LevelSummary]) -> float | None:
     One person asks for the tokens of a turn once a turn cycle, as long as that was on the smallest level. The formula
     knows nothing of queues, of prompts that must be read, and of memory.
     """
-    rates = [s.output_tokens_per_s for s in levels if s.output_tokens_per_s]
+    rates = [s.output_tokens_per_s for s in levels if s.output_tokens_per_s and saw_a_cycle(s)]
     alone = _smallest(levels)
     if not rates or alone is None or not alone.turn_cycle_s or not alone.output_tokens_mean:
         return None

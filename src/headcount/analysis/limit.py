@@ -69,8 +69,9 @@ def believable(summaries: Iterable[LevelSummary]) -> list[LevelSummary]:
 
 def saw_a_cycle(level: LevelSummary) -> bool:
     """Whether its window is at least a turn cycle long; a shorter one sees the quick answers end, and few of the slow
-    ones, so that its waits are not to be held against those of others."""
-    return level.n_requests > 0 and level.window_s >= (level.turn_cycle_s or math.inf)
+    ones, and counts what was begun before it: its waits and its throughput are not those of the load. Unknown is long:
+    other tools do not cut short."""
+    return level.n_requests > 0 and (level.turn_cycle_s is None or level.window_s >= level.turn_cycle_s)
 
 
 def doubt(summaries: Iterable[LevelSummary]) -> float:

@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 
 from headcount.analysis.conclusions import LevelSummary
+from headcount.analysis.limit import saw_a_cycle
 from headcount.records import Gpu
 
 __all__ = ["statements"]
@@ -32,7 +33,7 @@ def statements(levels: Sequence[LevelSummary], gpus: Sequence[Gpu]) -> tuple[str
 
 def _throughput(levels: Sequence[LevelSummary]) -> str:
     """Tokens a second that each added person brought, over steps of doubling."""
-    rates = _by_users(levels, lambda level: level.output_tokens_per_s)
+    rates = _by_users(filter(saw_a_cycle, levels), lambda level: level.output_tokens_per_s)
     points = _doubling(rates)
     if len(points) < 2:
         return ""

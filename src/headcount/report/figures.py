@@ -215,7 +215,7 @@ def _misses(rows: list[Row], verdict: Verdict, _: Words) -> Figure | None:
 
 
 def _throughput(rows: list[Row], verdict: Verdict, _: Words) -> Figure | None:
-    if not any(row.level.output_tokens_per_s for row in rows):
+    if not any(row.throughput_tokens_per_s for row in rows):
         return None
     title = _("Throughput, and speed for each person")
     caption = _(
@@ -226,7 +226,7 @@ def _throughput(rows: list[Row], verdict: Verdict, _: Words) -> Figure | None:
     conditions = _conditions(rows)
     for number, condition in enumerate(conditions):
         name = f" {clean(condition, 40)}" if len(conditions) > 1 else ""
-        throughput = _values(figure, rows, condition, lambda row: row.level.output_tokens_per_s)
+        throughput = _values(figure, rows, condition, lambda row: row.throughput_tokens_per_s)
         figure["lines"].append(_line(_("all") + name, throughput, _("tokens/s"), f"c{2 * number % 6 + 1}"))
         speed = _values(figure, rows, condition, lambda row: row.level.user_tokens_per_s)
         colour = f"c{(2 * number + 1) % 6 + 1}"
@@ -236,13 +236,13 @@ def _throughput(rows: list[Row], verdict: Verdict, _: Words) -> Figure | None:
 
 def _balance(rows: list[Row], slo: tuple[Clause, ...], _: Words) -> Figure | None:
     """x need not grow with people, so points are not joined."""
-    chosen = [row for row in rows if row.level.output_tokens_per_s and row.latency_s.p95 is not None]
+    chosen = [row for row in rows if row.throughput_tokens_per_s and row.latency_s.p95 is not None]
     if len(chosen) < 2:
         return None
-    chosen.sort(key=lambda row: (row.level.output_tokens_per_s or 0.0, row.users))
+    chosen.sort(key=lambda row: (row.throughput_tokens_per_s or 0.0, row.users))
     title = _("Latency against throughput")
     caption = _("Each point is a number of people. Good servers go to the right before they go up.")
-    throughput = [float(f"{row.level.output_tokens_per_s or 0.0:.5g}") for row in chosen]
+    throughput = [float(f"{row.throughput_tokens_per_s or 0.0:.5g}") for row in chosen]
     figure = _figure("balance", title, caption, _("tokens/s"), "", throughput)
     whole = all(row.whole for row in chosen)
     conditions = _conditions(chosen)

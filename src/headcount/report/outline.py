@@ -137,9 +137,10 @@ def headings(rows: list[Row], _: Words, *, feeling: bool = True) -> list[str]:
 
 
 def cells(row: Row, with_condition: bool, _: Words, escape: _Escape, *, feeling: bool = True) -> list[str]:
-    """One row of the table of levels; a p95 of too few requests stands in brackets."""
+    """One row of the table of levels; in brackets stands a p95 of too few requests, and the throughput of a level that
+    was left before a turn was over."""
     level, latency = row.level, row.latency_s
-    p95 = seconds(latency.p95)
+    p95, throughput = seconds(latency.p95), tokens_per_s(level.output_tokens_per_s)
     return [
         str(row.users) if level.rate_per_s is None else f"{row.users} ({number(level.rate_per_s)}/s)",
         *([escape(_(row.condition))] if with_condition else []),
@@ -148,7 +149,7 @@ def cells(row: Row, with_condition: bool, _: Words, escape: _Escape, *, feeling:
         p95 if latency.p95_reliable or latency.p95 is None else f"({p95})",
         seconds(latency.max),
         str(latency.n),
-        tokens_per_s(level.output_tokens_per_s),
+        throughput if row.throughput_tokens_per_s == level.output_tokens_per_s else f"({throughput})",
         tokens_per_s(level.user_tokens_per_s),
         percent(row.worst.miss_fraction if row.worst else None),
         *([_(level.comfort) or "–"] if feeling else []),
@@ -204,9 +205,13 @@ def feelings(rows: list[Row], _: Words) -> str:
 
 def footnote(rows: list[Row], _: Words) -> str | None:
     """What the brackets mean, when there are any."""
-    if all(row.latency_s.p95_reliable or row.latency_s.p95 is None for row in rows):
-        return None
-    return _("(p95): fewer than 59 answers, decides nothing")
+    few = any(not row.latency_s.p95_reliable and row.latency_s.p95 is not None for row in rows)
+    short = any(row.throughput_tokens_per_s != row.level.output_tokens_per_s for row in rows)
+    notes = [
+        *([_("(p95): fewer than 59 answers, decides nothing")] if few else []),
+        *([_("(tokens/s): left before a turn was over, mostly too high")] if short else []),
+    ]
+    return " · ".join(notes) or None
 
 
 def headroom(verdict: Verdict, _: Words) -> str:

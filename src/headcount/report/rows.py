@@ -10,6 +10,7 @@ import itertools
 import msgspec
 
 from headcount.analysis.conclusions import ClauseResult, LevelSummary, Quantiles, Verdict
+from headcount.analysis.limit import saw_a_cycle
 
 __all__ = ["Row", "level_rows", "near_limit", "worst_clause"]
 
@@ -33,6 +34,11 @@ class Row(msgspec.Struct, frozen=True):
     """Whether ``latency_s`` is the whole answer's."""
     worst: ClauseResult | None
     """The clause nearest to its bound, or farthest beyond it."""
+
+    @property
+    def throughput_tokens_per_s(self) -> float | None:
+        """None for a level that was left before a turn was over: its throughput is not that of the load."""
+        return self.level.output_tokens_per_s if saw_a_cycle(self.level) else None
 
 
 def level_rows(verdict: Verdict) -> list[Row]:

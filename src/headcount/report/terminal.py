@@ -53,7 +53,8 @@ def render(
         if not verdict.conditions and (feelings := outline.feelings(rows, _)):
             parts.append(Text(feelings, "dim"))
         hidden = len(rows) - len(shown)
-        more = _("{n} more levels in the report").format(n=hidden) if hidden else None
+        many = _("{n} more levels in the report").format(n=hidden) if hidden else None
+        more = _("1 more level in the report") if hidden == 1 else many
         if notes := " · ".join(filter(None, [outline.footnote(shown, _), more])):
             parts.append(Text(notes, style="dim"))
     if verdict.cautions:
@@ -109,7 +110,7 @@ def _shape(rows: list[Row], _: Words) -> Text:
     """How latency and throughput go over all levels, at a glance."""
     latency = _("answer") if all(row.whole for row in rows) else _("TTFT")
     p95 = sparkline([row.latency_s.p95 for row in rows])
-    throughput = sparkline([row.level.output_tokens_per_s for row in rows])
+    throughput = sparkline([row.throughput_tokens_per_s for row in rows])
     who = f"{rows[0].users}–{rows[-1].users}"
     return Text(f"{latency} p95 {p95}   {_('tokens/s')} {throughput}   ({_('people')} {who})", "dim")
 
@@ -118,8 +119,9 @@ def _cautions(cautions: list[Warned], _: Words) -> RenderableType:
     """What voids a level or concerns the answer in full, the worst first; what stands far from it is counted."""
     shown = [one for one in cautions if one.near][:_MOST_CAUTIONS]
     parts: list[RenderableType] = [_list([_caution(one, _) for one in shown])] if shown else []
-    if len(cautions) > len(shown):
-        more = _("… and {n} more cautions in the report").format(n=len(cautions) - len(shown))
+    if hidden := len(cautions) - len(shown):
+        many = _("… and {n} more cautions in the report").format(n=hidden)
+        more = _("… and 1 more caution in the report") if hidden == 1 else many
         parts.append(Text(f"  {more}", style="dim"))
     return Group(*parts)
 
