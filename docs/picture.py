@@ -17,7 +17,7 @@ from playwright.sync_api import sync_playwright
 import headcount
 
 PICTURE = Path(__file__).parent / "pictures" / "report.png"
-WIDTH, HEIGHT = 1000, 1300
+WIDTH, HEIGHT = 1000, 1240
 MOST_BYTES = 200_000
 
 
